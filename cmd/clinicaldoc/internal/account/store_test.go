@@ -87,25 +87,41 @@ func TestLogout_OfTheCurrentContext_LeavesNoneCurrent(t *testing.T) {
 	assert.Contains(t, config.Contexts, "first")
 }
 
+// Settings that are a link stay one, also if the file behind it is not there yet: somebody keeps them elsewhere.
 func TestLogin_LinkedSettings_StayLinked(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	behind := filepath.Join(folder, "dotfiles.json")
-	require.NoError(t, os.WriteFile(behind, []byte("{}"), 0o600))
-	store := &account.Store{Folder: filepath.Join(folder, "config")}
-	require.NoError(t, os.Mkdir(store.Folder, 0o700))
-	link := filepath.Join(store.Folder, "config.json")
-	if err := os.Symlink(behind, link); err != nil {
-		t.Skip("there are no links here:", err)
+	for name, one := range map[string]struct{ isRelative, isMissing bool }{
+		"a link to settings": {}, "a relative link to settings": {isRelative: true},
+		"a link to a missing file":          {isMissing: true},
+		"a relative link to a missing file": {isRelative: true, isMissing: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			store := &account.Store{Folder: filepath.Join(folder, "config")}
+			require.NoError(t, os.Mkdir(store.Folder, 0o700))
+			behind := filepath.Join(folder, "dotfiles.json")
+			if !one.isMissing {
+				require.NoError(t, os.WriteFile(behind, []byte("{}"), 0o600))
+			}
+			target := behind
+			if one.isRelative {
+				target = filepath.Join("..", "dotfiles.json")
+			}
+			link := filepath.Join(store.Folder, "config.json")
+			if err := os.Symlink(target, link); err != nil {
+				t.Skip("there are no links here:", err)
+			}
+			_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+			require.NoError(t, err)
+			info, err := os.Lstat(link)
+			require.NoError(t, err)
+			assert.NotZero(t, info.Mode()&fs.ModeSymlink)
+			text, err := os.ReadFile(behind)
+			require.NoError(t, err)
+			assert.Contains(t, string(text), service)
+		})
 	}
-	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
-	require.NoError(t, err)
-	info, err := os.Lstat(link)
-	require.NoError(t, err)
-	assert.NotZero(t, info.Mode()&fs.ModeSymlink)
-	text, err := os.ReadFile(behind)
-	require.NoError(t, err)
-	assert.Contains(t, string(text), service)
 }
 
 //nolint:paralleltest // sets variables
@@ -149,33 +165,6 @@ func TestFind_HalfAnAccountOfTheEnvironment_IsRejected(t *testing.T) { //nolint:
 		_, err := store.Find("")
 		_, ambiguous := errors.AsType[*account.AmbiguousError](err)
 		assert.True(t, ambiguous, "%s: %v", name, err)
-	}
-}
-
-// Links to settings that do not exist yet stay links: somebody keeps the settings elsewhere.
-func TestLogin_LinkToMissingSettings_StaysLinked(t *testing.T) {
-	t.Parallel()
-	for _, isRelative := range []bool{false, true} {
-		folder := t.TempDir()
-		store := &account.Store{Folder: filepath.Join(folder, "config")}
-		require.NoError(t, os.Mkdir(store.Folder, 0o700))
-		behind := filepath.Join(folder, "dotfiles.json")
-		target := behind
-		if isRelative {
-			target = filepath.Join("..", "dotfiles.json")
-		}
-		link := filepath.Join(store.Folder, "config.json")
-		if err := os.Symlink(target, link); err != nil {
-			t.Skip("there are no links here:", err)
-		}
-		_, err := store.Login("ward", account.Context{BaseURL: service}, token)
-		require.NoError(t, err)
-		info, err := os.Lstat(link)
-		require.NoError(t, err)
-		assert.NotZero(t, info.Mode()&fs.ModeSymlink)
-		text, err := os.ReadFile(behind)
-		require.NoError(t, err)
-		assert.Contains(t, string(text), service)
 	}
 }
 
