@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func command(ctx context.Context, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, os.Args[0], args...) //nolint:gosec // it is this binary
+	c := exec.CommandContext(ctx, os.Args[0], args...)
 	c.Env = append(os.Environ(), asCommand+"=1")
 	return c
 }

@@ -88,11 +88,11 @@ func TestRegistryView_Twin(t *testing.T) {
 		"name in other letters": {
 			sent("me", 0, "Größe", 5, sumA), sent("other", minute, "Gro\u0308ße", 5, sumB), false, true,
 		},
-		"same size":                  {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", 5, ""), true, false},
-		"other size":                 {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 6, ""), false, true},
-		"unknown size":               {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", -1, ""), true, false},
-		"own size unknown":           {sent("me", 0, "Visit", -1, ""), sent("other", minute, "Other", 6, sumB), true, false},
-		"other patient":              {sent("me", 0, "Visit", 5, sumA), patient8, false, false},
+		"same size":        {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", 5, ""), true, false},
+		"other size":       {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 6, ""), false, true},
+		"unknown size":     {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", -1, ""), true, false},
+		"own size unknown": {sent("me", 0, "Visit", -1, ""), sent("other", minute, "Other", 6, sumB), true, false},
+		"other patient":    {sent("me", 0, "Visit", 5, sumA), patient8, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
