@@ -21,7 +21,10 @@ func full() Run {
 	}
 	return Run{
 		Command: canary, Folder: canary, Recordings: []Recording{recording}, Unfinished: []Recording{recording},
-		Followed: []Recording{{Key: "k", Status: Failed, Words: canary}}, LeftOut: []LeftOut{{Reason: "r", File: canary}},
+		Followed: []Recording{
+			{Key: "k", Status: Failed, Words: canary, Fields: map[string][]string{canary: {canary}}},
+		},
+		LeftOut: []LeftOut{{Reason: "r", File: canary}},
 	}
 }
 

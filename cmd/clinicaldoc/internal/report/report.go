@@ -163,6 +163,7 @@ func (r Run) Hidden() Run {
 	r.Followed = slices.Clone(r.Followed)
 	for i := range r.Followed {
 		r.Followed[i].Words = ""
+		r.Followed[i].Fields = nil
 	}
 	r.Command, r.Folder = "", ""
 	for i := range r.Recordings {
