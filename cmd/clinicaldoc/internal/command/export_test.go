@@ -1,14 +1,13 @@
 package command
 
 import (
-	"context"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,15 +59,13 @@ func TestExport_NoteCannotBeRead_WritesNothing(t *testing.T) {
 func TestExport_PagesShift_HasEachNote(t *testing.T) {
 	t.Parallel()
 	var srv *clinicaldoctest.Server
-	var once sync.Once
+	var isDeleted atomic.Bool
 	simple := clinicaldoctest.WithVariant(clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationSimple})
 	srv = newServer(t, simple, clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("page") == "2" {
-				once.Do(func() {
-					_, err := srv.Client().Notes.Delete(context.WithoutCancel(r.Context()), 1)
-					assert.NoError(t, err)
-				})
+			if r.URL.Query().Get("page") == "2" && isDeleted.CompareAndSwap(false, true) {
+				_, err := srv.Client().Notes.Delete(r.Context(), 1)
+				assert.NoError(t, err)
 			}
 			api.ServeHTTP(w, r)
 		})

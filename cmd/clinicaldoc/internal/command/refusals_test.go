@@ -71,7 +71,8 @@ func TestAPI_EachField_IsSentAsItsKind(t *testing.T) {
 	require.NoError(t, err)
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
-	assert.Equal(t, `{"a":null,"b":true,"c":1.50,"d":"01","e":"text","f":false,"g":"null","h":"1"}`, string(text))
+	exactly := `{"a":null,"b":true,"c":1.50,"d":"01","e":"text","f":false,"g":"null","h":"1"}`
+	assert.Equal(t, exactly, string(text))
 }
 
 func TestAPI_SeveralHeaders_AreAllSent(t *testing.T) {
