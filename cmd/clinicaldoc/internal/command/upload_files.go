@@ -21,20 +21,33 @@ var audioEndings = []string{
 	".3gp", ".caf", ".dss", ".ds2",
 }
 
+// checkNumbers rejects options that are out of range.
+func (o *uploadOptions) checkNumbers() error {
+	switch {
+	case o.workers < 1 || o.workers > 64:
+		return usagef("--workers must be 1 to 64")
+	case o.settle < 0:
+		return usagef("--settle must not be negative")
+	case o.maxWait < 0:
+		return usagef("--max-wait must not be negative")
+	case o.maxPause < 0:
+		return usagef("--max-pause must not be negative")
+	}
+	return nil
+}
+
 // recordings lists what is to be uploaded, in the order of the paths.
 func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, error) {
 	var list []ingest.Recording
-	var err error
+	err := o.checkNumbers()
 	switch {
-	case o.workers < 1 || o.workers > 64:
-		return nil, usagef("--workers must be 1 to 64")
+	case err != nil:
+		return nil, err
 	case slices.ContainsFunc(o.ignore, func(pattern string) bool {
 		_, err := filepath.Match(pattern, "")
 		return err != nil
 	}):
 		return nil, usagef("--ignore needs a pattern such as '*.txt'")
-	case o.settle < 0:
-		return nil, usagef("--settle must not be negative")
 	case o.manifest != "" && len(o.paths) > 0:
 		return nil, usagef("name files or a manifest, not both")
 	case o.manifest != "":

@@ -148,6 +148,8 @@ func TestRecordings_OptionOutOfRange_IsRejected(t *testing.T) {
 	for want, set := range map[string]func(*uploadOptions){
 		"--workers must be 1 to 64":         func(o *uploadOptions) { o.workers = 65 },
 		"--settle must not be negative":     func(o *uploadOptions) { o.settle = -time.Second },
+		"--max-wait must not be negative":   func(o *uploadOptions) { o.maxWait = -time.Second },
+		"--max-pause must not be negative":  func(o *uploadOptions) { o.maxPause = -time.Second },
 		"--ignore needs a pattern":          func(o *uploadOptions) { o.ignore = []string{"["} },
 		"--patient and --prompt are needed": func(o *uploadOptions) { o.prompt = 0 },
 		"name files or a manifest":          func(o *uploadOptions) { o.manifest = "tonight.csv" },
