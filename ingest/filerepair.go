@@ -109,10 +109,11 @@ func (s *salvage) keep(text []byte) bool {
 	return s.keepText(text)
 }
 
-// keepHeader replaces the header and reports whether the text is one.
+// keepHeader replaces the header and reports whether the text is one. A header without a service does not show whose
+// journal it is.
 func (s *salvage) keepHeader(text []byte) bool {
 	h, err := fileheader.Parse(journalKind, string(text))
-	if err != nil {
+	if err != nil || h.Service == "" {
 		return false
 	}
 	h.Version = fileVersion
