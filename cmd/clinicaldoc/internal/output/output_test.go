@@ -34,6 +34,14 @@ func TestJSON_ControlCharacters_AreEscaped(t *testing.T) {
 	assert.Equal(t, text, back)
 }
 
+// JSON does not escape the characters of markup, so a search of the output finds a text as it was written.
+func TestJSON_Markup_StaysAsItIs(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, (&output.IO{Out: &out}).JSON(t.Context(), "5 < 6 & <b>", &output.Filter{}))
+	assert.Equal(t, `"5 < 6 & <b>"`+"\n", out.String())
+}
+
 func TestTable_Pipe_KeepsColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
