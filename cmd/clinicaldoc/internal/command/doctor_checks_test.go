@@ -61,6 +61,18 @@ func TestCheckTLS_EachFailure_SaysWhatWasSeen(t *testing.T) {
 	}
 }
 
+// Nothing listens at the address. Behind a proxy, the check does not connect to it.
+func TestCheckTLS_Proxy_IsLeftToTheNextStep(t *testing.T) {
+	t.Parallel()
+	d := &doctor{visit: visit{
+		base: &url.URL{Scheme: "https", Host: "service.example"}, address: "127.0.0.1:1",
+		proxy: &url.URL{Scheme: "http", Host: "127.0.0.1:1"},
+	}}
+	got := d.checkTLS(t.Context())
+	assert.Equal(t, good, got.State)
+	assert.Equal(t, "not checked separately: the next step connects through the proxy", got.Detail)
+}
+
 func TestResponds_SlowService_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, good, responds("service.example", time.Second).State)
