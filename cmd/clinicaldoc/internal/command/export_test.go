@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 // exporting is an export of three notes of patient 7, which were changed an hour ago.
@@ -80,6 +83,35 @@ func TestExport_PagesShift_HasEachNote(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 101, strings.Count(string(text), "\n"))
 	assert.Contains(t, string(text), `"id":101,`, "it moved to the page that was read already")
+}
+
+// totals keeps what the last row of the progress showed.
+type totals struct {
+	progress.Reporter
+	shown []string
+}
+
+func (s *totals) Total(text string) { s.shown = append(s.shown, text) }
+
+// The progress of an export that goes on begins with what an earlier one has read.
+func TestExport_GoesOn_CountsWhatWasRead(t *testing.T) {
+	t.Parallel()
+	o, srv, _ := exporting(t)
+	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"no"}`).After(1))
+	require.Error(t, o.run(t.Context()))
+
+	client, user, err := o.me(t.Context())
+	require.NoError(t, err)
+	part, err := openPart(o.path, fileheader.Header{
+		Kind: partKind, Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID,
+	})
+	require.NoError(t, err)
+	defer part.close()
+	rows, err := o.list(t.Context(), client)
+	require.NoError(t, err)
+	show := &totals{}
+	require.NoError(t, o.read(t.Context(), client, part, rows, show))
+	assert.Equal(t, []string{"2/3 notes", "3/3 notes"}, show.shown)
 }
 
 func TestExport_NoteDeletedMeanwhile_IsCounted(t *testing.T) {
