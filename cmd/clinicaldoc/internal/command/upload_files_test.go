@@ -120,6 +120,7 @@ func TestRecordings_UniqueNames_AreCheckedByPatient(t *testing.T) {
 	}
 	require.NoError(t, checkUnique([]ingest.Recording{named(7, "Visit"), named(8, "Visit"), named(9, "Visit 1")}))
 	require.Error(t, checkUnique([]ingest.Recording{named(7, "Visit 1"), named(8, "Visit"), named(7, "Visit")}))
+	require.Error(t, checkUnique([]ingest.Recording{named(7, " Visit "), named(7, "Visit 1")}), "spaces do not count")
 }
 
 func TestRecordings_ManifestWithMistakes_IsRefusedAsAWhole(t *testing.T) {
