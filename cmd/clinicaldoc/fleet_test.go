@@ -55,7 +55,8 @@ func publish(t *testing.T, url, stream, subject, message string) {
 	js := jetStream(t, url)
 	for info := range js.ListStreams(t.Context()).Info() {
 		if strings.HasSuffix(info.Config.Name, stream) {
-			_, err := js.Publish(t.Context(), strings.Replace(info.Config.Subjects[0], "*", subject, 1), []byte(message))
+			named := strings.NewReplacer("*", subject, ">", subject)
+			_, err := js.Publish(t.Context(), named.Replace(info.Config.Subjects[0]), []byte(message))
 			require.NoError(t, err)
 		}
 	}
@@ -109,7 +110,9 @@ func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	publish(t, queue, "-dead", "damaged", "{")
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "visit-21.wav"), []byte("RIFF one more recording"), 0o600))
-	machine().exits(9, upload...)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "visit.txt"), nil, 0o600))
+	said = machine().exits(9, upload...)
+	assert.Contains(t, said, "left out: 1: its extension is not that of an audio file\n")
 	said = machine().exits(9, "upload", "retry")
 	assert.Contains(t, said, "1 recording is in the queue again\n")
 	assert.Contains(t, said, "the dead letter cannot be read: publish its recording again, then discard it")
@@ -315,6 +318,22 @@ func TestFleet_NotesInProcessing_ArePending(t *testing.T) {
 	srv.SetDelays(clinicaldoctest.Delays{})
 	run.exits(0, "upload", "--patient", "7", "--prompt", "1", folder)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
+}
+
+// The key of a worker is not valid, so the workers cannot be read. A status without them would look complete.
+func TestFleetStatus_StoreCannotBeRead_IsAFailure(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
+	srv := newServer(t)
+	folder, _ := visits(t, 1)
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
+	run.exits(0, "upload", "--begin", "--patient", "7", "--prompt", "1", folder)
+	publish(t, queue, "-live", "w.not:valid", "{}")
+	for _, arguments := range [][]string{nil, {"--json"}} {
+		said := run.exits(1, append([]string{"fleet", "status"}, arguments...)...)
+		assert.Contains(t, said, "clinicaldoc: ")
+		assert.NotContains(t, said, "null")
+	}
 }
 
 func TestFleet_RetryBesideAWorker_SaysThatItRuns(t *testing.T) {
