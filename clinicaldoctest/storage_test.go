@@ -1,6 +1,7 @@
 package clinicaldoctest_test
 
 import (
+	"encoding/binary"
 	"net/http"
 	"net/url"
 	"strings"
@@ -164,7 +165,11 @@ func TestAddNote_AudioSize_IsReportedAndServed(t *testing.T) {
 		audio := c.audio(int(id))
 		assert.InDelta(t, size, audio["size"], 0)
 		assert.InDelta(t, float64(size-44)/16_000, audio["duration"], 0)
-		assert.Len(t, c.as("").fetch(field[string](t, audio, "file_url")).text, size)
+		assert.InDelta(t, 128_000, audio["bitrate"], 0)
+		served := c.as("").fetch(field[string](t, audio, "file_url")).text
+		assert.Len(t, served, size)
+		rest := binary.LittleEndian.Uint32([]byte(served[4:]))
+		assert.Equal(t, uint32(size-8), rest, "the header counts what follows it")
 	}
 }
 
