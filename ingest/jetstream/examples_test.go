@@ -62,7 +62,8 @@ func TestExamples_OperatorAndWorkers_UploadTheQueue(t *testing.T) {
 		require.NoError(t, worker.Start())
 		workers = append(workers, worker)
 	}
-	require.Eventually(t, func() bool { return strings.Contains(operator("status"), "0 waiting, 0 uploading, 0 later") }, time.Hour, 100*time.Millisecond)
+	isEmpty := func() bool { return strings.Contains(operator("status"), "0 waiting, 0 uploading, 0 later") }
+	require.Eventually(t, isEmpty, time.Hour, 100*time.Millisecond)
 	assert.Contains(t, operator("status"), "2 workers")
 	operator("redrive")
 	cancel()

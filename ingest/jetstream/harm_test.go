@@ -52,7 +52,8 @@ func TestWork_StoreHarmed_EndsAndDoublesNothing(t *testing.T) {
 			publish(t, f, dir, 60)
 			taken := 0
 			var failure error
-			for result, err := range f.Work(t.Context(), &ingest.Uploader{Client: srv.Client(), Workers: 2, Until: clinicaldoc.StageUploaded}) {
+			u := &ingest.Uploader{Client: srv.Client(), Workers: 2, Until: clinicaldoc.StageUploaded}
+			for result, err := range f.Work(t.Context(), u) {
 				if failure = err; err != nil {
 					break
 				}

@@ -790,7 +790,8 @@ func TestStatus_CountsEachRecordingOnce(t *testing.T) {
 	}
 	becomes := func(want Status, why string) { // the engine counts a moment later
 		t.Helper()
-		require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, status()) }, untilTestEnds, 5*time.Millisecond, why)
+		isEqual := func() bool { return assert.ObjectsAreEqual(want, status()) }
+		require.Eventually(t, isEqual, untilTestEnds, 5*time.Millisecond, why)
 	}
 	publish(t, f, dir, 4)
 	becomes(Status{Waiting: 4}, "")

@@ -81,8 +81,8 @@ type (
 	}
 )
 
-// archive returns requests as they are saved to a file. Tokens in headers are withheld; of a real service, also those in
-// addresses.
+// archive returns requests as they are saved to a file. Tokens in headers are withheld. For a real service, tokens in
+// addresses are withheld too.
 func archive(requests []*request) harFile {
 	file := harFile{harLog{
 		Version: "1.2", Creator: harCreator{"clinicaldoc-devproxy", version()}, Entries: []harEntry{},

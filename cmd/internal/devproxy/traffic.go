@@ -176,8 +176,8 @@ func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	t.last++
 	e.request = &request{
 		ID: t.last, Call: t.last, Attempt: 1, At: e.began.UnixMilli(),
-		Method: method(r.Method), Target: t.masked(target(r, t.bodies == nil)), Pending: true, Proto: r.Proto, Conn: r.RemoteAddr,
-		record: e.record,
+		Method: method(r.Method), Target: t.masked(target(r, t.bodies == nil)), Pending: true, Proto: r.Proto,
+		Conn: r.RemoteAddr, record: e.record,
 	}
 	e.request.Replays, _ = strconv.ParseInt(r.Header.Get(replayHeader), 10, 64) // 0: none
 	if before, failed := t.calls[e.key]; failed && e.began.Sub(before.ended) < retryWindow {

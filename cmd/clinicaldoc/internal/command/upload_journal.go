@@ -96,6 +96,7 @@ func journalName(baseURL string, userID int64) string {
 	return accountName(ingest.ServiceName(baseURL), userID)
 }
 
+// accountName returns a name for a user of a service. Another spelling of the service gives another name.
 func accountName(service string, userID int64) string {
 	sum := sha256.Sum256([]byte(service))
 	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
