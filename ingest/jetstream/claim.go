@@ -296,8 +296,8 @@ func mayReplace(known, entry ingest.Entry) bool {
 	return decided && slices.ContainsFunc(entry.Replaced, isKnown)
 }
 
-// startRenewals starts a goroutine that renews the lease: once after untilFirst, then every third of a lease. The lease
-// of a new key is written by its first renewal. Only Release ends the renewals, not the context.
+// startRenewals starts a goroutine that renews the lease: once after untilFirst, then as often as the journal's
+// renewEach. The lease of a new key is written by its first renewal. Only Release ends the renewals, not the context.
 func (c *claim) startRenewals(ctx context.Context, untilFirst time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopRenewals = cancel
@@ -311,7 +311,7 @@ func (c *claim) startRenewals(ctx context.Context, untilFirst time.Duration) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				tick.Reset(c.journal.lease / 3)
+				tick.Reset(c.journal.renewEach)
 				c.renew(ctx)
 			}
 		}

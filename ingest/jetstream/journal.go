@@ -33,6 +33,8 @@ type Journal struct {
 	buckets     []*bucket // each has a part of the keys
 	lease       time.Duration
 	quickUpload time.Duration // an upload that ends within it is not leased
+	renewEach   time.Duration // how often a worker shows that it still has a recording
+	lookEach    time.Duration // how often another worker looks whether it does
 	patience    time.Duration // how long a cluster may be without a leader
 
 	bindTurn turn
@@ -48,8 +50,8 @@ type bucket struct {
 
 func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, error) {
 	j := &Journal{
-		store: s, lease: lease, quickUpload: min(defaultQuick, lease/3), patience: defaultPatience,
-		bindTurn: newTurn(), bindings: map[ingest.Owner]ingest.Binding{},
+		store: s, lease: lease, quickUpload: min(defaultQuick, lease/3), renewEach: lease / 3, lookEach: lease / 4,
+		patience: defaultPatience, bindTurn: newTurn(), bindings: map[ingest.Owner]ingest.Binding{},
 	}
 	for n := range s.header.Buckets {
 		name := s.bucketName(n)
@@ -145,7 +147,7 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		err = c.writeRepeatedly(ctx, c.record.Entry)
 		switch {
 		case err == nil:
-			c.startRenewals(ctx, j.lease/3)
+			c.startRenewals(ctx, j.renewEach)
 			return c, nil
 		case !errors.Is(err, ingest.ErrTaken):
 			return nil, err
@@ -346,7 +348,7 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uint64) error {
 	timer := time.NewTimer(j.lease)
 	defer timer.Stop()
-	tick := time.NewTicker(j.lease / 4)
+	tick := time.NewTicker(j.lookEach)
 	defer tick.Stop()
 	for {
 		select {
