@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -320,7 +322,7 @@ func TestFleet_NotesInProcessing_ArePending(t *testing.T) {
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
-// The key of a worker is not valid, so the workers cannot be read. A status without them would look complete.
+// The header of the store is damaged, so the dead letters cannot be read. A status without them would look complete.
 func TestFleetStatus_StoreCannotBeRead_IsAFailure(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
@@ -328,12 +330,37 @@ func TestFleetStatus_StoreCannotBeRead_IsAFailure(t *testing.T) {
 	folder, _ := visits(t, 1)
 	run := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
 	run.exits(0, "upload", "--begin", "--patient", "7", "--prompt", "1", folder)
-	publish(t, queue, "-live", "w.not:valid", "{}")
+	damageOwner(t, queue)
 	for _, arguments := range [][]string{nil, {"--json"}} {
-		said := run.exits(1, append([]string{"fleet", "status"}, arguments...)...)
-		assert.Contains(t, said, "clinicaldoc: ")
+		said := run.exits(5, append([]string{"fleet", "status"}, arguments...)...)
+		assert.Contains(t, said, "clinicaldoc: the store was written by another version of this program")
 		assert.NotContains(t, said, "null")
 	}
+}
+
+// damageOwner overwrites whose recordings the fleet's store holds.
+func damageOwner(t *testing.T, url string) {
+	t.Helper()
+	js := jetStream(t, url)
+	damaged := 0
+	for name := range js.KeyValueStoreNames(t.Context()).Name() {
+		bucket, err := js.KeyValue(t.Context(), name)
+		require.NoError(t, err)
+		entry, err := bucket.Get(t.Context(), "header")
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		require.NoError(t, err)
+		var header map[string]any
+		require.NoError(t, json.Unmarshal(entry.Value(), &header))
+		header["owner"] = "damaged"
+		value, err := json.Marshal(header)
+		require.NoError(t, err)
+		_, err = bucket.Put(t.Context(), "header", value)
+		require.NoError(t, err)
+		damaged++
+	}
+	require.Equal(t, 1, damaged)
 }
 
 func TestFleet_RetryBesideAWorker_SaysThatItRuns(t *testing.T) {

@@ -345,3 +345,14 @@ func (f *fleet) service() string {
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
+
+func TestStatus_ForeignKeyInTheLiveBucket_IsNoWorker(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	require.NoError(t, f.live.beat(t.Context(), "a", liveWorker{}))
+	_, err := f.store.js.Publish(t.Context(), "$KV."+f.store.liveName()+".w.\u00fc", nil)
+	require.NoError(t, err)
+	status, err := f.Status(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, status.Workers, 1)
+}

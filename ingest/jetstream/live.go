@@ -103,7 +103,9 @@ func (l live) workers(ctx context.Context) (map[string]liveWorker, error) {
 			continue
 		}
 		entry, err := l.kv.Get(ctx, "w."+id)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
+		isGone := errors.Is(err, jetstream.ErrKeyNotFound)
+		isForeign := errors.Is(err, jetstream.ErrInvalidKey) // no worker writes such a key
+		if isGone || isForeign {
 			continue
 		}
 		if err != nil {

@@ -384,7 +384,7 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 		DeadLetters: []deadLetter{},
 	}
 	for e, err := range fleet.Journal().Doubts(ctx) {
-		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
+		if err != nil {
 			return nil, err
 		}
 		s.Doubts = append(s.Doubts, itemOf(e))
