@@ -69,7 +69,9 @@ func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "slow": slow, "script": script, "clear": clearFaults, "answer": answer, "later": later,
+			"exits": exits(false), "reveals": exits(true), "requests": requests, "notes": notes,
+			"advance": advance, "quick": quick, "slow": slow, "shutdown": shutdown,
+			"fault": fault, "clear": clearFaults, "answer": answer, "script": script, "later": later,
 		},
 	})
 }
@@ -210,8 +212,8 @@ func notes(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// stop ends the service.
-func stop(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
+// shutdown ends the service. Its name is not stop, because testscript's own stop ends the script.
+func shutdown(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
 
 // quick lets time pass and every stage take none.
 func quick(ts *testscript.TestScript, _ bool, _ []string) {
