@@ -34,7 +34,7 @@ func (d *doctor) askGaps(ctx context.Context) {
 	})
 	if err != nil {
 		d.tellGap(ctx, check{
-			Name: "gaps", State: bad, Detail: err.Error(), Remedy: "name a --patient and a --prompt that exist",
+			Name: "gaps", State: bad, Detail: errorText(err), Remedy: "name a --patient and a --prompt that exist",
 		})
 	} else {
 		d.tellAnswers(ctx, a, report)

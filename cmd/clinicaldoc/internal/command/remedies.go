@@ -266,7 +266,7 @@ func errorText(err error) string { return ownWords(err.Error()) }
 
 // ownWords is a text of the libraries in this command's words, harmless to a terminal.
 func ownWords(text string) string {
-	for _, library := range []string{"clinicaldoc: ", "ingest: ", "jetstream: "} {
+	for _, library := range []string{"clinicaldoc: ", "ingest: ", "jetstream: ", "gaps: "} {
 		text = strings.TrimPrefix(text, library)
 	}
 	return wordsOf.Replace(methodName.ReplaceAllString(output.Harmless(text), "$1"))

@@ -700,6 +700,7 @@ func TestResult_AfterCtrlC_IsPrinted(t *testing.T) {
 		}
 		r := newUploadRun(o, nil)
 		r.result(ctx, &ingest.Result{Recording: ingest.Recording{File: "/nowhere/visit.wav"}, Status: ingest.Created, NoteID: 5})
+		"gaps: no note: clinicaldoc: Notes.Create (POST /v1/notes): 422":      "no note: POST /v1/notes: 422",
 		require.NoError(t, r.broken, flag)
 		assert.Equal(t, want, out.String(), flag)
 		require.NoError(t, o.record.Close())
