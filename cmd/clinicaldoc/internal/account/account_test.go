@@ -116,6 +116,18 @@ func TestFind_KeyringBreaks_HidesItsWords(t *testing.T) {
 	assert.Error(t, store.Logout("ward"), "the token may still be there")
 }
 
+// Settings that cannot be read do not mean that nobody is logged in: a new login would not help.
+//
+//nolint:paralleltest // sets variables
+func TestFind_DamagedSettings_SaysSo(t *testing.T) {
+	store, _ := newStore(t)
+	require.NoError(t, os.MkdirAll(store.Folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(store.Folder, "config.json"), []byte(`{"contexts":`), 0o600))
+	_, err := store.Find("")
+	require.ErrorContains(t, err, "correct or remove it")
+	require.NotErrorIs(t, err, account.ErrNone)
+}
+
 func TestFind_OtherBaseURL_RejectsTheToken(t *testing.T) {
 	store, _ := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
