@@ -37,6 +37,7 @@ func TestPart_RecentChange_IsReadAgain(t *testing.T) {
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 1, UpdatedAt: changed}, changed.Add(settled+time.Second)))
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed}, changed.Add(time.Second)))
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 3}, changed))
+	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 4, UpdatedAt: changed}, changed.Add(time.Hour)))
 	_, err := openPart(target, owner)
 	require.ErrorContains(t, err, "another export", "one at a time")
 	part.close()
@@ -46,6 +47,7 @@ func TestPart_RecentChange_IsReadAgain(t *testing.T) {
 	assert.False(t, part.has(exportRow{3, time.Time{}}), "the service does not tell")
 	assert.True(t, part.has(exportRow{1, changed}))
 	assert.False(t, part.has(exportRow{1, changed.Add(time.Second)}), "it was changed since")
+	assert.False(t, part.has(exportRow{4, changed.Add(-time.Second)}), "an earlier version was restored")
 	part.close()
 
 	other := owner
@@ -77,6 +79,17 @@ func TestPart_CutLine_IsDropped(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `^\{.*"id":2,.*\}\n\{.*"id":1,.*\}\n$`, string(text))
 	assert.NoFileExists(t, name)
+}
+
+// What cannot be read is not overwritten: it may be most of an export.
+func TestPart_CannotBeRead_IsAnError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "part")
+	require.NoError(t, os.WriteFile(path, []byte(owner.String()+"\n"), 0o600))
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, file.Close()) })
+	require.Error(t, (&exportPart{file: file, target: path}).load(owner))
 }
 
 func TestPart_ChangedThenDeletedNote_IsNotWritten(t *testing.T) {
