@@ -70,6 +70,15 @@ func TestEdit_EmptyOrUnchangedText_IsNotSent(t *testing.T) {
 	}
 }
 
+// A note may have no text yet. If the editor leaves none either, nothing was emptied.
+func TestEdit_NoteWithoutText_WasNotEmptied(t *testing.T) {
+	t.Parallel()
+	e := newEdit(t, "analysis", "")
+	e.note.Analysis = ""
+	require.NoError(t, e.save(t.Context(), e.client, e.note, e.folder, "\n"))
+	assert.Equal(t, "The text was not changed. Nothing is sent.\n", e.shown.err.String())
+}
+
 func TestEdit_ChangedText_IsSentAsItsFieldAlone(t *testing.T) {
 	t.Parallel()
 	for _, field := range editable() {
