@@ -68,19 +68,22 @@ func TestRecordings_TwoNamesOfAFile_AreTakenOnce(t *testing.T) {
 		t.Skip("there are no links here:", err)
 	}
 	require.NoError(t, os.Link(in("c.wav"), in("d.wav")))
+	require.NoError(t, os.Mkdir(in("e"), 0o700))
+	require.NoError(t, os.Link(in("c.wav"), in("e/c.wav"))) // makes the same note as c.wav
 	require.NoError(t, os.Symlink("visits", filepath.Join(folder, "tonight")))
 	o := &uploadOptions{paths: []string{in(""), in("b.wav")}, patient: 7, prompt: 1, workers: 1}
 	list, err := o.recordings(t.Context())
 	require.NoError(t, err)
-	require.Len(t, list, 2)
-	assert.Equal(t, []string{in("b.wav"), in("c.wav")}, []string{list[0].File, list[1].File})
+	require.Len(t, list, 3)
+	want := []string{in("b.wav"), in("c.wav"), in("e/c.wav")}
+	assert.Equal(t, want, []string{list[0].File, list[1].File, list[2].File})
 	const why = "it is another name of a file that this upload already contains"
 	assert.Equal(t, []leftOut{{Reason: why, File: in("d.wav")}, {Reason: why, File: in("a.wav")}}, o.left)
 
 	o = &uploadOptions{paths: []string{filepath.Join(folder, "tonight")}, patient: 7, prompt: 1, workers: 1}
 	list, err = o.recordings(t.Context())
 	require.NoError(t, err)
-	assert.Len(t, list, 2)
+	assert.Len(t, list, 3)
 }
 
 // A folder that is named is wanted, whatever its name. Hidden folders in it are not.
@@ -119,7 +122,8 @@ func TestRecordings_UniqueNames_AreCheckedByPatient(t *testing.T) {
 		return ingest.Recording{Params: clinicaldoc.CreateNoteParams{PatientID: patient, Name: name}}
 	}
 	require.NoError(t, checkUnique([]ingest.Recording{named(7, "Visit"), named(8, "Visit"), named(9, "Visit 1")}))
-	require.Error(t, checkUnique([]ingest.Recording{named(7, "Visit 1"), named(8, "Visit"), named(7, "Visit")}))
+	require.EqualError(t, checkUnique([]ingest.Recording{named(7, "Visit 1"), named(8, "Visit"), named(7, "Visit")}),
+		"--unique-names: the name of recording 1 begins with the name of recording 3 of the same patient")
 	require.Error(t, checkUnique([]ingest.Recording{named(7, " Visit "), named(7, "Visit 1")}), "spaces do not count")
 }
 

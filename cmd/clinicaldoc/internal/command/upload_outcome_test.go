@@ -210,6 +210,24 @@ func TestResult_OfAnEarlierUpload_IsNotThisOnes(t *testing.T) {
 	assert.Equal(t, int64(5), run.Followed[0].NoteID)
 }
 
+// The report names what to compare an unresolved recording with.
+func TestResult_Unresolved_NamesWhatToCompareWith(t *testing.T) {
+	t.Parallel()
+	for want, candidates := range map[string][]int64{"the patient's notes": nil, "the notes that are named": {5}} {
+		folder := t.TempDir()
+		env, _ := newEnv(nil)
+		o := &uploadOptions{Env: env, record: report.Begin(folder, "devel")}
+		r := newUploadRun(o, []ingest.Recording{{File: "a.wav"}})
+		result := &ingest.Result{Recording: r.recordings[0], Status: ingest.InDoubt, Candidates: candidates}
+		r.result(t.Context(), result)
+		require.NoError(t, o.record.Close())
+		runs, err := report.List(folder, "")
+		require.NoError(t, err)
+		require.Len(t, runs, 1)
+		assert.Contains(t, runs[0].Recordings[0].Do, "compare the recording with "+want+", then run ")
+	}
+}
+
 func TestPlace_PasswordOrTwoPlaces_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, nats := range []string{"nats://user:password@queue.example", "nats://token@queue.example", "nats://a,user:password@b"} {
@@ -477,6 +495,7 @@ func TestStatus_Journal_ListsWhatNeedsADecision(t *testing.T) {
 	assert.Equal(t, [4]int{2, 1, 1, 1}, [4]int{s.Created, s.Complete, s.Failed, s.Unresolved})
 	require.Len(t, s.ToResolve, 2, "what a killed upload left is one")
 	assert.Equal(t, "012400000000", s.ToResolve[0].Key, "it was sent first")
+	assert.Equal(t, []string{"unresolved", "committing"}, []string{s.ToResolve[0].State, s.ToResolve[1].State})
 	until := time.Date(2026, 1, 2, 3, 14, 5, 0, time.UTC)
 	assert.True(t, until.Equal(s.ToResolve[0].Until), "from then on it can be decided")
 	require.Len(t, s.Failures, 1)
@@ -561,8 +580,13 @@ func TestResolve_KilledUpload_IsFoundByItsKey(t *testing.T) {
 func TestNotResolved_OtherRecordingOrPatient_IsNamed(t *testing.T) {
 	t.Parallel()
 	o := &resolveOptions{note: 5}
-	require.EqualError(t, o.notResolved(ingest.ErrKeyReused), "note 5 belongs to another recording")
-	require.EqualError(t, o.notResolved(clinicaldoc.ErrPatientMismatch), "note 5 belongs to another patient")
+	for err, want := range map[error]string{
+		ingest.ErrKeyReused: "another recording", clinicaldoc.ErrPatientMismatch: "another patient",
+	} {
+		refused := o.notResolved(err)
+		require.EqualError(t, refused, "note 5 belongs to "+want)
+		assert.Equal(t, codeRefused, exitCode(t.Context(), refused))
+	}
 }
 
 // In cron, only one of the variables may be set.
@@ -676,6 +700,7 @@ func TestErrorText_Method_IsReplacedByRoute(t *testing.T) {
 	for text, want := range map[string]string{
 		"clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): 404 Not Found": "GET /v1/progress-notes/{id}: 404 Not Found",
 		"1 failed: Notes.Create (POST /v1/progress-notes): 422":               "1 failed: POST /v1/progress-notes: 422",
+		"gaps: no note: clinicaldoc: Notes.Create (POST /v1/notes): 422":      "no note: POST /v1/notes: 422",
 		"a file (a.wav) of Visit (second)":                                    "a file (a.wav) of Visit (second)",
 	} {
 		assert.Equal(t, want, errorText(errors.New(text)))
@@ -700,7 +725,6 @@ func TestResult_AfterCtrlC_IsPrinted(t *testing.T) {
 		}
 		r := newUploadRun(o, nil)
 		r.result(ctx, &ingest.Result{Recording: ingest.Recording{File: "/nowhere/visit.wav"}, Status: ingest.Created, NoteID: 5})
-		"gaps: no note: clinicaldoc: Notes.Create (POST /v1/notes): 422":      "no note: POST /v1/notes: 422",
 		require.NoError(t, r.broken, flag)
 		assert.Equal(t, want, out.String(), flag)
 		require.NoError(t, o.record.Close())
