@@ -45,6 +45,7 @@ func TestDoctor_UntrustedCertificate_IsBad(t *testing.T) {
 	assert.Regexp(t, `(?m)^good +tcp `, said)
 	assert.Regexp(t, `(?m)^bad +tls +the certificate is not trusted`, said)
 	assert.Regexp(t, `(?m)^skipped +base-path +needs tls`, said)
+	assert.Regexp(t, `(?m)^skipped +token +needs base-path`, said, "a token that was not sent is not accepted")
 	assert.Empty(t, srv.Requests())
 
 	assert.Contains(t, said, "do: check the clock, the host, and whether this system trusts the certificate's authority")
