@@ -54,6 +54,19 @@ func TestScripts_EachVariant_Pass(t *testing.T) {
 	}
 }
 
+// With stop, which is testscript's own, a script passes without the lines after it.
+func TestScripts_EachOne_RunsToItsEnd(t *testing.T) {
+	t.Parallel()
+	scripts, err := filepath.Glob("testdata/*/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, scripts)
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.NotRegexp(t, `(?m)^stop\b`, string(text), path)
+	}
+}
+
 // Scripts whose result does not depend on the variant of the service run once.
 func TestScripts_OneService_Pass(t *testing.T) {
 	t.Parallel()
