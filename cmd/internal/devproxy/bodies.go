@@ -6,6 +6,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -121,7 +122,7 @@ func (c *body) shown(header http.Header) *shownBody {
 
 // unpack returns a body as it was before compression, or as it is.
 func unpack(header http.Header, content []byte) []byte {
-	if header.Get("Content-Encoding") != "gzip" {
+	if !strings.EqualFold(header.Get("Content-Encoding"), "gzip") {
 		return content
 	}
 	if unpacked, err := gunzip(content); err == nil {

@@ -213,34 +213,56 @@ func TestCountingWriter_EarlyHints_AreNotCounted(t *testing.T) {
 	assert.Equal(t, "piecepiecepiece", string(w.start))
 }
 
+// pack returns a body as a service sends it with gzip.
+func pack(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err := writer.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	return packed.Bytes()
+}
+
 func TestGunzip_LargeBody_IsBounded(t *testing.T) {
 	t.Parallel()
-	pack := func(size int) []byte {
-		var packed bytes.Buffer
-		writer := gzip.NewWriter(&packed)
-		_, err := writer.Write(make([]byte, size))
-		require.NoError(t, err)
-		require.NoError(t, writer.Close())
-		return packed.Bytes()
-	}
-	content, err := gunzip(pack(maxChecked))
+	content, err := gunzip(pack(t, make([]byte, maxChecked)))
 	require.NoError(t, err)
 	assert.Len(t, content, maxChecked)
-	_, err = gunzip(pack(maxChecked + 1))
+	_, err = gunzip(pack(t, make([]byte, maxChecked+1)))
 	require.Error(t, err)
+}
+
+// The header decides: a file that is compressed itself is shown as it was sent.
+func TestUnpack_EachEncoding_IsHonored(t *testing.T) {
+	t.Parallel()
+	const text = `{"id":1}`
+	packed := string(pack(t, []byte(text)))
+	broken := packed[:len(packed)-1]
+	for _, test := range []struct{ encoding, sent, want string }{
+		{"", packed, packed},
+		{"identity", packed, packed},
+		{"br", packed, packed},
+		{"gzip", packed, text},
+		{"GZIP", packed, text},
+		{"gzip", text, text},
+		{"gzip", broken, broken},
+	} {
+		header := http.Header{}
+		if test.encoding != "" {
+			header.Set("Content-Encoding", test.encoding)
+		}
+		assert.Equal(t, test.want, string(unpack(header, []byte(test.sent))), "%q %q", test.encoding, test.sent)
+	}
 }
 
 func TestCopiedBody_CompressionCutOff_IsReported(t *testing.T) {
 	t.Parallel()
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	_, err := io.WriteString(writer, `{"id":1}`)
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
+	packed := pack(t, []byte(`{"id":1}`))
 	const broken = "the compression is broken or too large to check"
-	for missing, want := range map[int][]finding{0: nil, 4: {{what: broken}}, packed.Len() - 1: {{what: broken}}} {
+	for missing, want := range map[int][]finding{0: nil, 4: {{what: broken}}, len(packed) - 1: {{what: broken}}} {
 		b := &copiedBody{status: http.StatusOK, contentType: "application/json", encoding: "gzip", ended: true}
-		b.content.Write(packed.Bytes()[:packed.Len()-missing])
+		b.content.Write(packed[:len(packed)-missing])
 		assert.Equal(t, want, b.check(clinicaldoctest.RouteMe), "%d bytes are missing", missing)
 	}
 }

@@ -24,8 +24,9 @@ func shape(header http.Header, start []byte) []string {
 		return nil
 	}
 	mediaType, params, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	coding := header.Get("Content-Encoding")
 	switch {
-	case header.Get("Content-Encoding") != "" && header.Get("Content-Encoding") != "identity":
+	case coding != "" && !strings.EqualFold(coding, "identity"):
 		return []string{"compressed"}
 	case strings.HasSuffix(mediaType, "json"):
 		s := shaper{decoder: json.NewDecoder(bytes.NewReader(start))}

@@ -37,7 +37,9 @@ func TestShape_EachBody_ShowsNamesAndTypes(t *testing.T) {
 		}
 		assert.Equal(t, test.want, got, name)
 	}
-	plain := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"identity"}}
-	assert.Equal(t, []string{"object", "id: integer"}, shape(plain, []byte(`{"id":1}`)))
+	for _, coding := range []string{"identity", "Identity"} {
+		plain := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {coding}}
+		assert.Equal(t, []string{"object", "id: integer"}, shape(plain, []byte(`{"id":1}`)), coding)
+	}
 	assert.Equal(t, []string{"compressed"}, shape(http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, []byte("x")))
 }
