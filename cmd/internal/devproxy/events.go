@@ -141,10 +141,7 @@ func (e *events) serve(w http.ResponseWriter, r *http.Request, look func()) {
 		_, err := w.Write(text)
 		return err == nil && control.Flush() == nil
 	}
-	seen, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
-	if err != nil {
-		seen = -1 // it knows nothing yet
-	}
+	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // 0: it knows nothing yet, and starts over
 	beat, notes := time.NewTicker(beatInterval), time.NewTicker(notesInterval)
 	defer beat.Stop()
 	defer notes.Stop()

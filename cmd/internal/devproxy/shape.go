@@ -99,8 +99,8 @@ func (s *shaper) value(path string, depth int) bool {
 		s.add(path, "object")
 		for s.decoder.More() {
 			key, err := s.decoder.Token()
-			name, isName := key.(string)
-			if err != nil || !isName || !s.value(join(path, printable(name)), depth+1) {
+			name, _ := key.(string) // every key is a string
+			if err != nil || !s.value(join(path, printable(name)), depth+1) {
 				return false
 			}
 		}
