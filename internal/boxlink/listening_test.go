@@ -1,4 +1,4 @@
-package devproxy
+package boxlink_test
 
 import (
 	"net"
