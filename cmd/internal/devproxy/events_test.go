@@ -117,6 +117,17 @@ func TestEvents_PageLeft_NothingIsKept(t *testing.T) {
 	assert.Empty(t, e.ring, "nobody reads it")
 }
 
+func TestPauseAfter_LongLook_IsLonger(t *testing.T) {
+	t.Parallel()
+	const shortest = 200 * time.Millisecond
+	for took, want := range map[time.Duration]time.Duration{
+		0: shortest, 10 * time.Millisecond: shortest, 11 * time.Millisecond: 220 * time.Millisecond,
+		time.Second: 20 * time.Second,
+	} {
+		assert.Equal(t, want, pauseAfter(took), took)
+	}
+}
+
 // A page shows only the newest notes. A note that newer ones push out of them still exists.
 func TestNoteWatch_NotePushedOut_IsNotGone(t *testing.T) {
 	t.Parallel()

@@ -50,5 +50,8 @@ func (n *noteWatch) look(srv *clinicaldoctest.Server, pages *events) {
 		}
 	}
 	n.last = seen
-	n.after = began.Add(max(notesInterval*8/10, lookPause*time.Since(began)))
+	n.after = began.Add(pauseAfter(time.Since(began)))
 }
+
+// pauseAfter returns how much later than a look the next one may begin.
+func pauseAfter(took time.Duration) time.Duration { return max(notesInterval*8/10, lookPause*took) }
