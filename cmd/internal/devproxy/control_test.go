@@ -346,7 +346,8 @@ func TestControls_ClockUsersAndSeeds_Apply(t *testing.T) {
 
 	assert.InDelta(t, 5, c.post("seed", `5`)["notes"], 0)
 	assert.InDelta(t, 1, c.post("seed", `{"notes":[{"name":"Seeded","stage":"signed"}]}`)["notes"], 0)
-	assert.Len(t, c.state().Notes, 8)
+	assert.InDelta(t, 1, c.post("seed", `1`)["notes"], 0)
+	assert.Len(t, c.state().Notes, 9)
 	assert.InDelta(t, 10_000, c.post("seed", `10000`)["notes"], 0)
 	c.use(http.MethodPost, "seed", `10001`, http.StatusBadRequest)
 	c.use(http.MethodPost, "seed", `0`, http.StatusBadRequest)
@@ -356,6 +357,10 @@ func TestControls_ClockUsersAndSeeds_Apply(t *testing.T) {
 func TestVariant_WhileRunning_IsChangedAndReset(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "3", "-fault", "GET /user:status=503:always")
+	for name, want := range map[string]bool{"pagination": true, "name": false, "base_path": false} {
+		isOffered := strings.Contains(c.get("/_/state").text, `{"name":"`+name+`","kind":`)
+		assert.Equal(t, want, isOffered, "%s: only what can be changed is offered", name)
+	}
 	c.post("variant", `{"switches":{"wrap_objects":true,"pagination":"cursor","audio_url_lifetime":"7s"}}`)
 	assert.Contains(t, c.get("/v1/progress-notes/1").text, `{"data":{`)
 	assert.Contains(t, c.get("/v1/progress-notes").text, "next_cursor")

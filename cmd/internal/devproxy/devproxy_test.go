@@ -270,6 +270,8 @@ func TestRun_CommandLineMistake_IsExplained(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte(`{"nots": []}`), 0o600))
 	impossible := filepath.Join(t.TempDir(), "impossible.json")
 	require.NoError(t, os.WriteFile(impossible, []byte(`{"notes": [{"user_id": 99}]}`), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ends a server that should not have started
+	defer cancel()
 	for _, test := range []struct {
 		args []string
 		want string
@@ -293,7 +295,7 @@ func TestRun_CommandLineMistake_IsExplained(t *testing.T) {
 		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed has no effect"},
 	} {
 		var printed output
-		err := Run(t.Context(), "clinicaldoc-devproxy", test.args, &printed, &printed)
+		err := Run(ctx, "clinicaldoc-devproxy", test.args, &printed, &printed)
 		require.ErrorContains(t, err, test.want, test.args)
 		assert.Empty(t, printed.String(), "the mistake stands alone")
 	}
@@ -313,6 +315,32 @@ func TestParseFault_Route_PrecedesFault(t *testing.T) {
 		_, err := parseFault(route + ":" + spec)
 		assert.Error(t, err, spec)
 	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestRun_OutputCannotBeWritten_Fails(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ends a server that should not have started
+	defer cancel()
+	for _, args := range [][]string{
+		{"-version"}, {"-help"}, {"-variants"}, {"-addr", "127.0.0.1:0"},
+		{"-addr", "127.0.0.1:0", "-upstream", "http://127.0.0.1:1"},
+	} {
+		err := Run(ctx, "clinicaldoc-devproxy", args, full{}, io.Discard)
+		require.ErrorIs(t, err, syscall.ENOSPC, args)
+	}
+}
+
+func TestFlags_Durations_DefaultAsTheHelpSays(t *testing.T) {
+	t.Parallel()
+	var set settings
+	set.flags()
+	assert.Equal(t, 2*time.Second, set.transcription)
+	assert.Equal(t, 2*time.Second, set.analysis)
 }
 
 func TestRun_HelpVersionVariants_ArePrinted(t *testing.T) {

@@ -3,13 +3,16 @@ package devproxy
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -91,6 +94,20 @@ func TestArchive_BodyThatWasCut_StaysCut(t *testing.T) {
 		assert.False(t, whole)
 	}
 	assert.Contains(t, rec.curl(1), "cannot be sent again")
+}
+
+// A response without a length is complete, also if it is empty.
+func TestArchive_EmptyResponse_IsNotCutOff(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	_, err := followed.load([]byte(`{"log":{"version":"1.2","entries":[{"request":{"method":"DELETE",` +
+		`"url":"http://127.0.0.1/v1/progress-notes/1"},"response":{"status":204}}]}}`))
+	require.NoError(t, err)
+	loaded := followed.opened(1)
+	require.Equal(t, clinicaldoctest.RouteDeleteNote, loaded.Route)
+	thought := think(loaded, clinicaldoctest.QueryNames{}, true)
+	require.NotNil(t, thought)
+	assert.False(t, thought.Failed, thought.Text)
 }
 
 // The format writes an unknown size as -1.
@@ -177,6 +194,64 @@ func TestForget_KeptRequests_FreesBodiesAndRetries(t *testing.T) {
 	assert.Equal(t, 1, send().Attempt, "the next one is a call of its own")
 }
 
+// The page shows a body that a handler refused without reading it. Reading it must not wait for bytes that may never
+// come.
+func TestWatch_UnreadBody_IsReadIfItIsComing(t *testing.T) {
+	t.Parallel()
+	const body = "body"
+	for name, test := range map[string]struct {
+		length    int64
+		expect    string
+		isTaken   bool // a fault takes the connection away
+		isNotKept bool // bodies are not kept
+		want      int64
+	}{
+		"short":                  {length: int64(len(body)), want: int64(len(body))},
+		"long":                   {length: maxUnread, want: int64(len(body))},
+		"too long":               {length: maxUnread + 1},
+		"of unknown length":      {length: -1},
+		"not asked for":          {length: int64(len(body)), expect: "100-continue"},
+		"without its connection": {length: int64(len(body)), isTaken: true},
+		"not kept":               {length: int64(len(body)), isNotKept: true},
+	} {
+		followed := following()
+		if test.isNotKept {
+			followed = newTraffic(newRequestLog(io.Discard), newEvents(), &departures{}, nil)
+		}
+		refusing := followed.watch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if test.isTaken {
+				_, _, _ = http.NewResponseController(w).Hijack()
+				return
+			}
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		}))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/user", strings.NewReader(body))
+		r.ContentLength = test.length
+		if test.expect != "" {
+			r.Header.Set("Expect", test.expect)
+		}
+		refusing.ServeHTTP(httptest.NewRecorder(), r)
+		assert.Equal(t, test.want, followed.opened(1).Received, name)
+	}
+}
+
+// The failures of many calls that nobody repeated do not keep a later retry from being recognized.
+func TestRemember_ManyFailures_ForgetsTheOld(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	for key := range uint64(keptCalls) {
+		followed.calls[key] = call{ended: time.Now().Add(-retryWindow)}
+	}
+	followed.remember(&exchange{key: keptCalls, request: &request{Call: 7, Attempt: 2}})
+	require.Len(t, followed.calls, 1)
+	assert.EqualValues(t, 7, followed.calls[keptCalls].id)
+	assert.Equal(t, 2, followed.calls[keptCalls].attempt)
+	for key := range uint64(2 * keptCalls) {
+		followed.remember(&exchange{key: key, request: &request{}})
+	}
+	assert.Len(t, followed.calls, keptCalls)
+}
+
 func TestWatch_ReplayHeader_IsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	followed := following()
@@ -211,6 +286,47 @@ func TestCountingWriter_EarlyHints_AreNotCounted(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.status, "a provisional response is not the response")
 	assert.EqualValues(t, 15, w.n)
 	assert.Equal(t, "piecepiecepiece", string(w.start))
+}
+
+// gone is a response whose receiver went away.
+type gone struct{ unsent }
+
+func (gone) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestHungUp_EachEnd_IsTheClientsOrTheServices(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		isCanceled, isCutOff, isGone, isComplete bool // the request, its body, the client, the service's response
+		want                                     bool
+	}{
+		{},
+		{isCanceled: true, want: true},
+		{isCutOff: true, want: true},
+		{isGone: true, want: true},
+		{isComplete: true},
+		{isCanceled: true, isComplete: true},
+		{isCutOff: true, isComplete: true},
+		{isGone: true, isComplete: true, want: true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		var to http.ResponseWriter = unsent{http.Header{}}
+		if test.isGone {
+			to = gone{unsent{http.Header{}}}
+		}
+		if test.isCanceled {
+			cancel()
+		}
+		e := &exchange{
+			received: &countingBody{failed: test.isCutOff},
+			sent:     &countingWriter{ResponseWriter: to, onFailure: func() {}},
+			response: &copiedBody{ended: test.isComplete},
+		}
+		_, err := io.WriteString(e.sent, "piece")
+		require.Equal(t, test.isGone, err != nil)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/user", nil)
+		assert.Equal(t, test.want, e.hungUp(r), "%+v", test)
+	}
 }
 
 // pack returns a body as a service sends it with gzip.
@@ -253,6 +369,26 @@ func TestUnpack_EachEncoding_IsHonored(t *testing.T) {
 			header.Set("Content-Encoding", test.encoding)
 		}
 		assert.Equal(t, test.want, string(unpack(header, []byte(test.sent))), "%q %q", test.encoding, test.sent)
+	}
+}
+
+func TestShown_EachBody_ReportsWhetherItIsText(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		content string
+		want    bool
+	}{
+		"empty":                            {"", true},
+		"text":                             {"caf\u00e9", true},
+		"text with a zero":                 {"caf\u00e9\x00", false},
+		"text that ends within a letter":   {"caf\xc3", false},
+		"long text, a letter at the bound": {strings.Repeat("a", maxShaped-1) + "\u00e9", true},
+		"long recording":                   {"RIFF\xff" + strings.Repeat("a", maxShaped), false},
+	} {
+		kept := (&bodies{}).new()
+		_, _ = kept.Write([]byte(test.content))
+		want := &shownBody{Type: "text/plain", Kept: len(test.content), Whole: true, Text: test.want}
+		assert.Equal(t, want, kept.shown(http.Header{"Content-Type": {"text/plain"}}), name)
 	}
 }
 

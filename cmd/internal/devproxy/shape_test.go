@@ -1,6 +1,7 @@
 package devproxy
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -37,6 +38,12 @@ func TestShape_EachBody_ShowsNamesAndTypes(t *testing.T) {
 		}
 		assert.Equal(t, test.want, got, name)
 	}
+	members := make([]string, maxShapeLines) // and the object itself is a line
+	for i := range members {
+		members[i] = fmt.Sprintf(`"name%d":1`, i)
+	}
+	many := shape(http.Header{"Content-Type": {"application/json"}}, []byte("{"+strings.Join(members, ",")+"}"))
+	assert.Len(t, many, maxShapeLines)
 	for _, coding := range []string{"identity", "Identity"} {
 		plain := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {coding}}
 		assert.Equal(t, []string{"object", "id: integer"}, shape(plain, []byte(`{"id":1}`)), coding)

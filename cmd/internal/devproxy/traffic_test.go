@@ -102,6 +102,21 @@ func TestTraffic_OtherToken_IsAnotherCall(t *testing.T) {
 	assert.Equal(t, []int{1, 1, 2}, attempts)
 }
 
+// The local server's own record of a request is found by a header, which a program may send too.
+func TestObserve_HeaderOfAProgram_IsIgnored(t *testing.T) {
+	t.Parallel()
+	c := launch(t)
+	c.get("/v1/auth/tokens")
+	req := c.request(http.MethodGet, "/user", nil)
+	req.Header.Set(tag, "1")
+	_, err := c.do(req)
+	require.NoError(t, err)
+	shown := c.shown()
+	require.Len(t, shown, 2)
+	assert.Equal(t, "GET /v1/auth/tokens", shown[0].Route)
+	assert.Equal(t, "GET /user", shown[1].Route)
+}
+
 // A client may try again before the handler of its first attempt has returned.
 func TestTraffic_QuickRetry_IsTheSameCall(t *testing.T) {
 	t.Parallel()
@@ -186,6 +201,8 @@ func TestInspector_Request_ShowsWhatWasSent(t *testing.T) {
 
 	assert.JSONEq(t, "[1,3]", c.get("/_/requests?text=%22Visit").text, "what is in a body is found")
 	assert.JSONEq(t, "[1,2]", c.get("/_/requests?text=secret").text)
+	assert.JSONEq(t, "[3]", c.get("/_/requests?text=%22Visit&after=1").text)
+	assert.JSONEq(t, "[1]", c.get("/_/requests?text=%22Visit&limit=2").text)
 	assert.Equal(t, http.StatusNotFound, c.get("/_/requests/99").status)
 	c.use(http.MethodDelete, "requests", "", http.StatusOK)
 	assert.Empty(t, c.shown())
@@ -336,12 +353,12 @@ func TestArchive_SavedSession_LoadsTheSame(t *testing.T) {
 	assert.InDelta(t, 4, other.post("har", saved)["loaded"], 0)
 	for id := range int64(4) {
 		before, after := c.opened(id+1), other.opened(id+1)
-		assert.True(t, after.Loaded)
+		want := before.request
+		want.Loaded = true
+		assert.Equal(t, want, after.request)
 		assert.Equal(t, before.RequestHeader, after.RequestHeader)
 		assert.Equal(t, before.ResponseHeader, after.ResponseHeader)
 		assert.Equal(t, before.Parts, after.Parts)
-		assert.Equal(t, before.Target, after.Target)
-		assert.Equal(t, before.Status, after.Status)
 		assert.Equal(t, before.Verdict, after.Verdict)
 		for _, side := range []string{"request", "response"} {
 			path := fmt.Sprintf("/_/requests/%d/%s/body", id+1, side)
@@ -355,6 +372,19 @@ func TestArchive_SavedSession_LoadsTheSame(t *testing.T) {
 		other.use(http.MethodPost, "har", wrong, http.StatusBadRequest)
 	}
 	assert.Len(t, other.shown(), 5)
+}
+
+func TestArchive_ManyRequests_HoldsAll(t *testing.T) {
+	t.Parallel()
+	const (
+		count = 1001
+		entry = `{"request":{"method":"GET","url":"http://127.0.0.1/user"},"response":{"status":200}}`
+	)
+	c := launch(t)
+	entries := strings.Repeat(entry+",", count-1) + entry
+	assert.InDelta(t, count, c.post("har", `{"log":{"version":"1.2","entries":[`+entries+`]}}`)["loaded"], 0)
+	assert.Len(t, c.shown(), count)
+	assert.Equal(t, count, strings.Count(c.get("/_/har").text, `"startedDateTime":`))
 }
 
 // The typed error is the SDK's own.

@@ -102,8 +102,20 @@ func TestCheckResponse_EachDeparture_IsFound(t *testing.T) {
 			clinicaldoctest.RouteMe, "application/json", `{"id":1e3}`, 200,
 			[]string{"wrong type id: number, described integer"},
 		},
-		"errors map":      {clinicaldoctest.RouteCreateNote, "application/json", `{"message":"The given data was invalid","errors":{"name":"x"}}`, 422, []string{"wrong type errors.*: string, described array"}},
-		"no such path":    {"", "application/json", `{}`, 200, []string{"the description has no such endpoint"}},
+		"large exponent": {
+			clinicaldoctest.RouteMe, "application/json", `{"id":1E3}`, 200,
+			[]string{"wrong type id: number, described integer"},
+		},
+		"errors map": {
+			clinicaldoctest.RouteCreateNote, "application/json",
+			`{"message":"The given data was invalid","errors":{"name":"x"}}`, 422,
+			[]string{"wrong type errors.*: string, described array"},
+		},
+		"no such path": {"", "application/json", `{}`, 200, []string{"the description has no such endpoint"}},
+		"a later row": {
+			clinicaldoctest.RouteListTokens, "application/json", `{"tokens":[{},{"x":2}]}`, 200,
+			[]string{"unknown field tokens[].x: integer"},
+		},
 		"a row, repeated": {clinicaldoctest.RouteListTokens, "application/json", `{"tokens":[{"x":1},{"x":2}]}`, 200, []string{"unknown field tokens[].x: integer"}},
 	} {
 		var got []string
@@ -217,6 +229,33 @@ func TestProxy_ServiceUnreachable_IsReported(t *testing.T) {
 	assert.Contains(t, c.stderr.String(), " 502 ")
 	assert.Contains(t, c.stdout.String(), "the service could not be reached, or ended the connection (once)")
 	assert.NotContains(t, c.stdout.String(), "as described")
+}
+
+func TestProxy_ServiceEndsConnection_IsNotTheClient(t *testing.T) {
+	t.Parallel()
+	c := stub(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		assert.NoError(t, err)
+		panic(http.ErrAbortHandler)
+	})
+	pieces := strings.NewReader(strings.Repeat("piece", 40_000)) // several reads take it
+	assert.Equal(t, http.StatusBadGateway, c.send(http.MethodPost, "/user", "", pieces).status)
+	c.interrupt()
+	assert.Contains(t, c.stdout.String(), "the service could not be reached, or ended the connection (once)")
+	assert.NotContains(t, c.stdout.String(), "the client closed the connection")
+}
+
+func TestNewTransport_EachTimeout_IsSet(t *testing.T) {
+	t.Parallel()
+	transport := newTransport()
+	for name, test := range map[string]struct{ timeout, bound time.Duration }{
+		"of an idle connection, which services close after 5s": {transport.IdleConnTimeout, 4 * time.Second},
+		"of a handshake":  {transport.TLSHandshakeTimeout, time.Minute},
+		"of 100 Continue": {transport.ExpectContinueTimeout, 4 * time.Second},
+	} {
+		assert.Positive(t, test.timeout, name)
+		assert.LessOrEqual(t, test.timeout, test.bound, name)
+	}
 }
 
 func TestProxy_ClientHangsUp_IsReported(t *testing.T) {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,15 +94,27 @@ func TestPartsOf_EachForm_ShowsItsTexts(t *testing.T) {
 	assert.Equal(t, map[string]bool{
 		"short": true, "longest": true, "long": false, "binary": false, "other": false, "file": false,
 	}, shown)
+	form := http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}
+	many := strings.Repeat(start+"\"short\"\r\n\r\ntext\r\n", maxShapeLines+1)
+	assert.Len(t, partsOf(form, []byte(many)), maxShapeLines)
 	for _, other := range []string{"", "application/json", "multipart/form-data", "multipart/mixed; boundary=b"} {
 		assert.Empty(t, partsOf(http.Header{"Content-Type": {other}}, []byte(body)), other)
 	}
 }
 
-func TestReadSeed_Folder_IsRejected(t *testing.T) {
+func TestReadSeed_FolderOrLargeFile_IsRejected(t *testing.T) {
 	t.Parallel()
-	_, err := readSeed(t.TempDir())
-	require.ErrorContains(t, err, "is not a regular file")
+	const rejected = "is not a regular file, or is larger than 64 MiB"
+	folder := t.TempDir()
+	_, err := readSeed(folder)
+	require.ErrorContains(t, err, rejected)
+	for extra, want := range map[int64]string{0: "invalid character", 1: rejected} {
+		file := filepath.Join(folder, strconv.FormatInt(extra, 10)+".json")
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.NoError(t, os.Truncate(file, maxSeed+extra)) // zeros, which are not JSON
+		_, err = readSeed(file)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func TestList_Limit_ReturnsTheNewest(t *testing.T) {
@@ -136,15 +151,19 @@ func TestResultText_LongResult_IsCut(t *testing.T) {
 
 func TestPlayer_ResponseCut_EndsEarly(t *testing.T) {
 	t.Parallel()
-	for _, cut := range []bool{false, true} {
-		client := &http.Client{Transport: &player{status: http.StatusOK, content: []byte("{}"), cut: cut}}
+	for _, test := range []struct {
+		content string
+		cut     bool
+	}{{"{}", false}, {"{}", true}, {"", false}, {"", true}} {
+		content, cut := test.content, test.cut
+		client := &http.Client{Transport: &player{status: http.StatusOK, content: []byte(content), cut: cut}}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/user", nil)
 		require.NoError(t, err)
 		resp, err := client.Do(req)
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, "{}", string(text))
+		assert.Equal(t, content, string(text))
 		assert.Equal(t, cut, errors.Is(err, io.ErrUnexpectedEOF))
 		assert.Equal(t, cut, resp.ContentLength > int64(len(text)))
 		_, err = client.Do(req) //nolint:bodyclose // there is no response
