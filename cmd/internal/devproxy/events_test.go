@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
@@ -152,7 +153,12 @@ func TestNoteWatch_NotePushedOut_IsNotGone(t *testing.T) {
 	text := look()
 	assert.Contains(t, text, fmt.Sprintf(`{"id":%d,`, newest))
 	assert.Equal(t, 1, strings.Count(text, "event: note\n"))
-	_, err := srv.Client().Notes.Delete(t.Context(), newest)
+	assert.Empty(t, look(), "nothing happened")
+	name := "Another name"
+	_, err := srv.Client().Notes.Update(t.Context(), newest, clinicaldoc.UpdateNoteParams{Name: &name})
+	require.NoError(t, err)
+	assert.Contains(t, look(), name)
+	_, err = srv.Client().Notes.Delete(t.Context(), newest)
 	require.NoError(t, err)
 	assert.Contains(t, look(), `"gone":true`)
 }

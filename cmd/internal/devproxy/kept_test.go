@@ -252,6 +252,25 @@ func TestRemember_ManyFailures_ForgetsTheOld(t *testing.T) {
 	assert.Len(t, followed.calls, keptCalls)
 }
 
+func TestEnd_Duration_IsInMilliseconds(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user", nil)
+	e := followed.begin(httptest.NewRecorder(), r)
+	e.began = e.began.Add(-2 * time.Second)
+	followed.end(e, r)
+	assert.InDelta(t, 32_000, followed.opened(1).Millis, 30_000, "two seconds, or more on a busy machine")
+}
+
+// What belongs to a connection is not sent over another one.
+func TestHeader_LinesOfAConnection_AreLeftOut(t *testing.T) {
+	t.Parallel()
+	lines := []string{"Content-Length: 9", "connection: close", "", "X-Own: 1", "X-Own: 2"}
+	header, err := (&record{}).header(lines, "token")
+	require.NoError(t, err)
+	assert.Equal(t, http.Header{"X-Own": {"1", "2"}}, header)
+}
+
 func TestWatch_ReplayHeader_IsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	followed := following()

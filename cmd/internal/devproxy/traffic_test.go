@@ -553,9 +553,12 @@ func TestTraffic_Many_KeptRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil, &bodies{})
 	handler := followed.watch(http.NotFoundHandler())
+	most := 0
 	for range keptRequests + 50 {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/nowhere", strings.NewReader("body")))
+		most = max(most, len(followed.kept))
 	}
+	assert.Equal(t, keptRequests, most)
 	shown := followed.list(0, 2*keptRequests)
 	assert.LessOrEqual(t, len(shown), keptRequests)
 	assert.EqualValues(t, keptRequests+50, shown[len(shown)-1].ID)

@@ -25,6 +25,13 @@ func TestSize_EachSize_IsForPeople(t *testing.T) {
 	}
 }
 
+func TestRetryable_EachStatus_IsTheClientsChoice(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{0: true, 200: false, 404: false, 429: true, 499: false, 500: true} {
+		assert.Equal(t, want, retryable(status), status)
+	}
+}
+
 // A caller may send any text as a method, so the log names only known ones.
 func TestMethod_EachMethod_IsLoggedIfKnown(t *testing.T) {
 	t.Parallel()
