@@ -43,7 +43,11 @@ func TestHost_Name_IsPrintedAndUsed(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-addr", ":0", "-seed", "1", "-host", "localhost")
 	assert.True(t, strings.HasPrefix(c.url, "http://localhost:"), c.url)
-	assert.Contains(t, c.get("/v1/progress-notes/1/audio-url").text, `"url":"http://localhost:`)
+	address := c.get("/v1/progress-notes/1/audio-url").text
+	assert.Contains(t, address, `"url":"http://localhost:`)
+
+	c.url = regexp.MustCompile(`http://localhost:\d+`).FindString(address)
+	assert.Equal(t, http.StatusForbidden, c.get("/_/state").status, "storage has no inspector")
 }
 
 // The inspector accepts only this machine's own names.

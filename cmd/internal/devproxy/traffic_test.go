@@ -518,6 +518,25 @@ func TestBodies_ManyAndLarge_BodiesAreBounded(t *testing.T) {
 	assert.Empty(t, kept.kept)
 }
 
+// The oldest body is not forgotten while it grows. If there is no room for more of it, it is cut.
+func TestBodies_OldestGrowsWithoutRoom_IsCut(t *testing.T) {
+	t.Parallel()
+	var kept bodies
+	piece := make([]byte, 1<<20)
+	oldest := kept.new()
+	_, _ = oldest.Write(piece)
+	for kept.used+len(piece) <= maxBodies {
+		_, _ = kept.new().Write(piece)
+	}
+	_, _ = oldest.Write(piece)
+	content, whole := oldest.bytes()
+	assert.Len(t, content, len(piece))
+	assert.False(t, whole)
+	assert.LessOrEqual(t, kept.used, maxBodies)
+	kept.drop(nil, oldest)
+	assert.LessOrEqual(t, kept.used, maxBodies-len(piece))
+}
+
 // Of the traffic between a program and a real service, the page gets only names and types, and no values.
 func TestInspector_RealService_ShowsNoValue(t *testing.T) {
 	t.Parallel()
