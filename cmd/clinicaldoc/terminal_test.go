@@ -346,7 +346,7 @@ func TestTerminal_CtrlCInEditor_IsTheEditors(t *testing.T) {
 	x.until("editing")
 	x.press("\x03")
 	x.until("caught")
-	assert.Equal(t, 0, x.ends())
+	assert.Equal(t, 0, x.ends(), x.seen())
 	assert.Equal(t, "written", srv.Notes()[0].Analysis)
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -58,19 +60,32 @@ func (e *signalError) Error() string { return "interrupted" }
 // interrupts are what Ctrl-C sends.
 var interrupts = make(chan os.Signal, 1)
 
-// withoutInterrupts calls do without reacting to Ctrl-C, which also reaches the program that do runs, such as an
-// editor. At any time one channel receives the signal, because without a receiver it would end this process. A signal
-// that is still on its way at the end is dropped too, because Stop waits for it.
-func withoutInterrupts(do func()) {
-	during := make(chan os.Signal, 1)
-	atEnd := make(chan os.Signal, 1)
-	signal.Notify(during, os.Interrupt)
+// leaveInterruptsTo runs a program to which Ctrl-C is left, such as an editor, and calls meanwhile while it runs.
+//
+// The signal reaches this process too. Once the program runs, the system drops it. Not before: a program that is started
+// while a signal is ignored never gets it. A signal that this process had received by then is dropped by Stop, which
+// waits until it was passed on. At any time one channel receives the signal or it is ignored; else it would end the
+// process. Windows drops no signal, so it is received there.
+func leaveInterruptsTo(program *exec.Cmd, meanwhile func()) error {
+	unused := make(chan os.Signal, 1)
+	signal.Notify(unused, os.Interrupt)
 	signal.Stop(interrupts)
-	do()
-	signal.Notify(atEnd, os.Interrupt)
-	signal.Stop(during)
-	signal.Notify(interrupts, os.Interrupt)
-	signal.Stop(atEnd)
+	defer func() {
+		signal.Notify(unused, os.Interrupt)
+		last := make(chan os.Signal, 1)
+		signal.Notify(last, os.Interrupt)
+		signal.Stop(last)
+		signal.Notify(interrupts, os.Interrupt)
+		signal.Stop(unused)
+	}()
+	if err := program.Start(); err != nil {
+		return err
+	}
+	if runtime.GOOS != "windows" {
+		signal.Ignore(os.Interrupt)
+	}
+	meanwhile()
+	return program.Wait()
 }
 
 // withSignals ends the context at the first signal; a second one ends the process at once.

@@ -210,8 +210,7 @@ func edit(ctx context.Context, path, before string) (string, error) {
 	}
 	run := interactive(ctx, cmp.Or(firstSet("VISUAL", "EDITOR"), defaultEditor()), path)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
-	var runErr error
-	withoutInterrupts(func() { runErr = run.Run() })
+	runErr := leaveInterruptsTo(run, func() {})
 	switch {
 	case wasInterrupted(runErr):
 		runErr = output.ErrInterrupted

@@ -126,22 +126,19 @@ func (e *Env) paged(ctx context.Context, do func() error) error {
 	pager.Env = append(pager.Env, "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"), "LV="+cmp.Or(os.Getenv("LV"), "-c"))
 	pager.Stdout, pager.Stderr = os.Stdout, os.Stderr
 	text, err := pager.StdinPipe()
-	if err == nil {
-		err = pager.Start()
-	}
 	if err != nil {
 		return do()
 	}
 	out := e.IO.Out
 	e.IO.Out = text
 	defer func() { e.IO.Out = out }()
-	var ended error
-	withoutInterrupts(func() {
+	runs := false
+	ended := leaveInterruptsTo(pager, func() {
+		runs = true
 		err = do()
 		_ = text.Close()
-		ended = pager.Wait()
 	})
-	if cannotRun(ended) {
+	if !runs || cannotRun(ended) {
 		e.IO.Out = out
 		return do()
 	}
