@@ -101,17 +101,18 @@ func openPart(target string, own fileheader.Header) (*exportPart, error) {
 	return p, nil
 }
 
-// begin checks that the part is for this user alone, and loads what it holds.
+// begin checks that the part is for this user alone, and loads what it holds. That of standard output is always new.
 func (p *exportPart) begin(own fileheader.Header) error {
 	if err := disk.CheckPrivate(p.file); err != nil {
 		return err
 	}
-	if p.target == "-" && runtime.GOOS != "windows" {
-		if err := os.Remove(p.file.Name()); err != nil { // nothing stays behind, however this ends
-			return err
-		}
+	if p.target != "-" {
+		return p.load(own)
 	}
-	return p.load(own)
+	if runtime.GOOS == "windows" {
+		return nil // an open file cannot be removed there; close removes it
+	}
+	return os.Remove(p.file.Name()) // nothing stays behind, however this ends
 }
 
 // temporaryPart makes the part of an export to standard output: in the state folder, or with other temporary files
