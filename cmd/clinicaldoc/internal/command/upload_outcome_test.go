@@ -60,6 +60,9 @@ func TestOutcome_SeveralResults_IsTheWorst(t *testing.T) {
 		"left out before pends": {
 			func(r *uploadRun) { r.last.Processing, r.left = 1, []leftOut{{Reason: "x"}} }, codeSome,
 		},
+		"refused, new and old": {
+			func(r *uploadRun) { r.last.Created, r.last.AlreadyThere, r.worst = 1, 1, refused }, codeSome,
+		},
 		"not printed": {func(r *uploadRun) { r.last.Created, r.broken = 2, syscall.ENOSPC }, codeOther},
 	} {
 		r, _ := newRun(t, ingest.Recording{File: "a.wav"}, ingest.Recording{File: "b.wav"})
@@ -226,6 +229,18 @@ func TestResult_Unresolved_NamesWhatToCompareWith(t *testing.T) {
 		require.Len(t, runs, 1)
 		assert.Contains(t, runs[0].Recordings[0].Do, "compare the recording with "+want+", then run ")
 	}
+}
+
+// A created note ends the row of its upload, also if the note was found and nothing was uploaded.
+func TestEvent_NoteIsCreated_EndsTheRow(t *testing.T) {
+	t.Parallel()
+	r, _ := newRun(t, ingest.Recording{File: "a.wav"})
+	created := ingest.Event{Recording: r.recordings[0], State: ingest.StateCreated}
+	r.event(created)
+	r.move(1, 5, 10)
+	require.Len(t, r.rows, 1)
+	r.event(created)
+	assert.Empty(t, r.rows)
 }
 
 func TestPlace_PasswordOrTwoPlaces_IsRejected(t *testing.T) {
