@@ -243,6 +243,22 @@ func TestEdit_NoteHasMarks_TheyStay(t *testing.T) {
 	}
 }
 
+// The editor gets a text whose last line is complete, and no line that the note does not have.
+func TestEdit_Editor_GetsTheLinesOfTheText(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the editor of this test is a program of a shell")
+	}
+	got := filepath.Join(t.TempDir(), "got.txt")
+	t.Setenv("VISUAL", "sh -c 'cp \"$1\" "+got+"' editor")
+	for before, want := range map[string]string{"": "", "one": "one\n", "one\ntwo\n": "one\ntwo\n"} {
+		_, err := edit(t.Context(), filepath.Join(t.TempDir(), "mine.txt"), before)
+		require.NoError(t, err)
+		text, err := os.ReadFile(got)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(text))
+	}
+}
+
 func TestPrograms_Environment_HasNoSecrets(t *testing.T) {
 	t.Parallel()
 	seen := strings.Join(withoutAccount([]string{

@@ -49,3 +49,13 @@ func TestNoteText_EachTime_HasItsLine(t *testing.T) {
 	assert.Contains(t, text, "\ncreated   2026-03-01T08:00:00Z\nupdated   2026-03-01T09:00:00Z\n")
 	assert.NotContains(t, noteText(&clinicaldoc.ProgressNote{ID: 1}), "created", "the service did not send it")
 }
+
+// A text that a note does not have has no heading. The name stands above the texts, and is not repeated.
+func TestNoteText_EachText_HasAHeadingIfItIsThere(t *testing.T) {
+	t.Parallel()
+	text := noteText(&clinicaldoc.ProgressNote{ID: 1, Name: "Visit", Analysis: "found"})
+	assert.Contains(t, text, "\nname      Visit\n")
+	assert.Contains(t, text, "\n\nanalysis:\n  | found\n")
+	assert.NotContains(t, text, "transcription:")
+	assert.NotContains(t, text, "name:")
+}
