@@ -73,6 +73,18 @@ func TestCheckTLS_Proxy_IsLeftToTheNextStep(t *testing.T) {
 	assert.Equal(t, "not checked separately: the next step connects through the proxy", got.Detail)
 }
 
+// A proxy that NO_PROXY excludes can be read, so it is not reported.
+func TestUnreadableProxy_URLWithoutHost_IsUnreadable(t *testing.T) {
+	t.Setenv("https_proxy", "")
+	for text, want := range map[string]bool{
+		"": false, "http://proxy.example:3128": false, "proxy.example": false, "http://": true, ":3128": true,
+		"::nonsense::": true,
+	} {
+		t.Setenv("HTTPS_PROXY", text)
+		assert.Equal(t, want, unreadableProxy("https"), text)
+	}
+}
+
 func TestResponds_SlowService_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, good, responds("service.example", time.Second).State)
