@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,5 +31,29 @@ func TestOptions_ServiceLimit_IsShownOnTerminalOnly(t *testing.T) {
 			}
 			assert.Equal(t, want, shown.err.String())
 		})
+	}
+}
+
+func TestArguments_TooFewOrTooMany_AreRejected(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		check cobra.PositionalArgs
+		takes []bool // by the number of arguments
+	}{
+		{noArgs, []bool{true, false}},
+		{exactly(1, "an id"), []bool{false, true, false}},
+		{between(0, 1, "at most one date"), []bool{true, true, false}},
+		{between(1, 2, "a method and a path"), []bool{false, true, true, false}},
+		{atLeast(1, "ids"), []bool{false, true, true}},
+	} {
+		for n, takes := range one.takes {
+			err := one.check(&cobra.Command{}, make([]string, n))
+			if takes {
+				require.NoError(t, err)
+				continue
+			}
+			require.Error(t, err)
+			assert.Equal(t, codeUsage, exitCode(t.Context(), err))
+		}
 	}
 }
