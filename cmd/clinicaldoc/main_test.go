@@ -225,8 +225,12 @@ func notes(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// shutdown ends the service. Its name is not stop, because testscript's own stop ends the script.
-func shutdown(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
+// shutdown ends the service. Its name is not stop, because testscript's own stop ends the script. From then on, the
+// commands use a port that no test listens on: another server may get the one that was used.
+func shutdown(ts *testscript.TestScript, _ bool, _ []string) {
+	server(ts).Close()
+	ts.Setenv("CLINICALDOC_BASE_URL", "http://127.0.0.1:1")
+}
 
 // quick lets time pass and every stage take none.
 func quick(ts *testscript.TestScript, _ bool, _ []string) {
