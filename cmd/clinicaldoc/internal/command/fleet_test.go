@@ -88,6 +88,23 @@ func TestFleetStatus_UnresolvedRecording_IsListed(t *testing.T) {
 	assert.Equal(t, "no response", s.Doubts[0].Why)
 }
 
+func TestCount_EachStatus_HasItsCounts(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[ingest.Status]ingest.Progress{
+		ingest.Created:      {Created: 1},
+		ingest.Refused:      {Refused: 1},
+		ingest.InDoubt:      {InDoubt: 1},
+		ingest.AlreadyThere: {AlreadyThere: 1},
+		ingest.Complete:     {AlreadyThere: 1, Complete: 1},
+		ingest.Processing:   {AlreadyThere: 1, Processing: 1},
+		ingest.Failed:       {AlreadyThere: 1, Failed: 1},
+	} {
+		var p ingest.Progress
+		count(&p, status)
+		assert.Equal(t, want, p, status)
+	}
+}
+
 // A recording that has no result yet hides none of those after it.
 func TestVerdict_RecordingIsOpen_OthersAreCounted(t *testing.T) {
 	t.Parallel()
