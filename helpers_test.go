@@ -2031,6 +2031,25 @@ type rawConn struct {
 	in *bufio.Reader
 }
 
+// pipesTo is a dialer for a bubble with a time of its own. Its n-th connection runs the n-th script. A connection too
+// many fails the test.
+func pipesTo(t *testing.T, scripts ...func(*rawConn)) func(context.Context, string, string) (net.Conn, error) {
+	t.Helper()
+	var dialed atomic.Int32
+	return func(context.Context, string, string) (net.Conn, error) {
+		n := int(dialed.Add(1))
+		if !assert.LessOrEqual(t, n, len(scripts), "a connection too many") {
+			return nil, net.ErrClosed
+		}
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			scripts[n-1](&rawConn{t: t, Conn: server, in: bufio.NewReader(server)})
+		}()
+		return client, nil
+	}
+}
+
 // head reads a request up to the end of its header.
 func (c *rawConn) head() *http.Request {
 	r, err := http.ReadRequest(c.in)

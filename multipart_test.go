@@ -154,6 +154,8 @@ func TestUpload_RefusedEarly_SendsNoAudio(t *testing.T) {
 	}
 }
 
+// The response to the announcement ends the wait of net/http, which then begins to send the body. The call has a second
+// to stop that, so the test has a time of its own.
 func TestUpload_AnnouncementRefused_IsSentWithoutIt(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
@@ -162,25 +164,29 @@ func TestUpload_AnnouncementRefused_IsSentWithoutIt(t *testing.T) {
 			"readerAt": clinicaldoc.AudioReaderAt("a.wav", syntheticAudio(size), size),
 			"reader":   clinicaldoc.AudioReader("a.wav", io.NewSectionReader(syntheticAudio(size), 0, size)),
 		}, func(t *testing.T, source *clinicaldoc.AudioSource) {
-			forms := make(chan sentForm, 1)
-			srv := newRawServer(t,
-				func(c *rawConn) {
-					c.head()
-					c.answer(http.StatusExpectationFailed, "")
-					c.untilClosed()
-				},
-				func(c *rawConn) {
-					forms <- c.form()
-					c.answer(http.StatusCreated, socketNote(22))
-					c.untilClosed()
-				})
-			var response clinicaldoc.Response
-			must(socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source},
-				append(opts, clinicaldoc.WithResponse(&response))...))(t)
-			form := <-forms
-			assert.Empty(t, form.expect)
-			assert.True(t, bytes.Equal(syntheticAudio(size).bytes(), form.file), "the audio differs")
-			assert.Equal(t, 1, response.Attempts)
+			synctest.Test(t, func(t *testing.T) {
+				forms := make(chan sentForm, 1)
+				tr := socketTransport(t)
+				tr.DialContext = pipesTo(t,
+					func(c *rawConn) {
+						c.head()
+						c.answer(http.StatusExpectationFailed, "")
+						c.untilClosed()
+					},
+					func(c *rawConn) {
+						forms <- c.form()
+						c.answer(http.StatusCreated, socketNote(22))
+						c.untilClosed()
+					})
+				var response clinicaldoc.Response
+				client := socketClient(t, "http://127.0.0.1", over(tr))
+				must(client.Notes.Create(t.Context(), createParams{Audio: source},
+					append(opts, clinicaldoc.WithResponse(&response))...))(t)
+				form := <-forms
+				assert.Empty(t, form.expect)
+				assert.True(t, bytes.Equal(syntheticAudio(size).bytes(), form.file), "the audio differs")
+				assert.Equal(t, 1, response.Attempts)
+			})
 		})
 	}
 }

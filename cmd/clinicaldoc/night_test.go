@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -141,14 +142,16 @@ func TestCron_TwoBadNights_EachRecordingIsOneNote(t *testing.T) {
 	}
 	login()
 
-	// The first night: killed in the middle.
+	// The first night: killed in the middle, before a note is complete.
 	// do: run the same upload again, or "clinicaldoc upload retry": what is done is not sent twice
+	srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
 	killed := c.starts(tonight)
 	<-n.holds[0].reached
 	said, _ := c.runs("clinicaldoc upload report")
 	assert.Contains(t, said, "The upload is still running")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
+	srv.SetDelays(clinicaldoctest.Delays{})
 	close(n.holds[0].release)
 	n.awaitCalm()
 	c.morning(`^The upload was killed, or the machine stopped, before it ended\. 1001 encounters have no result\.$`,
