@@ -348,9 +348,40 @@ func (c *claim) Release() {
 	defer c.turn.leave()
 	wasLost := c.isLost
 	c.isLost = true // what is saved from now on would be another's
-	if wasLost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
+	if wasLost || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
-	// Without an owner nobody has to wait for the lease to run out.
-	_ = c.compareAndSet(ctx, record{WriteID: rand.Text(), UntilByEngine: c.record.UntilByEngine, Entry: c.record.Entry})
+	c.removeOwner(ctx)
+}
+
+// removeOwner writes the record without its owner, so that nobody has to wait for the lease to run out. The last write
+// of this claim may have been carried out without a response, so a newer record may be its own too.
+func (c *claim) removeOwner(ctx context.Context) {
+	if c.revision == 0 && !c.readOwn(ctx) {
+		return
+	}
+	for begun := time.Now(); ; {
+		r := record{WriteID: rand.Text(), UntilByEngine: c.record.UntilByEngine, Entry: c.record.Entry}
+		err := c.compareAndSet(ctx, r)
+		switch {
+		case err == nil:
+			return
+		case isConflict(err):
+			if !c.readOwn(ctx) {
+				return
+			}
+		case !mayRepeat(ctx, begun, c.journal.patience):
+			return
+		}
+	}
+}
+
+// readOwn reads the record again, and reports whether this claim wrote it.
+func (c *claim) readOwn(ctx context.Context) bool {
+	found, revision, err := c.journal.read(ctx, c.key)
+	if err != nil || found.Owner != c.owner {
+		return false
+	}
+	c.record, c.revision = found, revision
+	return true
 }

@@ -65,6 +65,57 @@ func TestRelease_AfterFailedCommit_DoesNotWriteIt(t *testing.T) {
 	})
 }
 
+// A renewal was carried out when the claim ended, but its response did not come. Nobody waits for that lease to end.
+func TestRelease_RenewalUnderWay_FreesTheRecording(t *testing.T) {
+	t.Parallel()
+	for name, create := range map[string]func(*testing.T, *Journal) *claim{
+		"new key": func(t *testing.T, j *Journal) *claim { return claimed(t, j, 1) },
+		"leased":  func(t *testing.T, j *Journal) *claim { return leased(t, j, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				j := e.fleet(defaultLease).Journal()
+				var responsesAreLost atomic.Bool
+				e.carry = func(ctx context.Context, op string, effect func() error) error {
+					err := effect()
+					isWrite := op == "update" || op == "create"
+					if isWrite && responsesAreLost.Load() {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return err
+				}
+				c := create(t, j)
+				responsesAreLost.Store(true)
+				time.Sleep(defaultLease/3 + time.Second)
+				responsesAreLost.Store(false)
+				c.Release()
+				begun := time.Now()
+				claimed(t, j, 1).Release()
+				assert.Zero(t, time.Since(begun))
+			})
+		})
+	}
+}
+
+func TestRelease_LeaseTakenByAnother_LeavesIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newEngine().fleet(defaultLease).Journal()
+		c := leased(t, j, 1)
+		value, err := json.Marshal(record{Owner: "another", WriteID: "another", Entry: c.record.Entry})
+		require.NoError(t, err)
+		_, err = j.records(key(1)).Put(t.Context(), recordKey(key(1)), value)
+		require.NoError(t, err)
+		c.Release()
+		found, _, err := j.read(t.Context(), key(1))
+		require.NoError(t, err)
+		assert.Equal(t, "another", found.Owner)
+	})
+}
+
 // A claim keeps its lease until Release, also if the context of Claim has ended: an upload may still be under way.
 func TestLease_ContextEnded_LastsUntilRelease(t *testing.T) {
 	t.Parallel()
