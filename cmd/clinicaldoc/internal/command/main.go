@@ -62,8 +62,8 @@ var interrupts = make(chan os.Signal, 1)
 
 // leaveInterruptsTo runs a program to which Ctrl-C is left, such as an editor, and calls meanwhile while it runs.
 //
-// The signal reaches this process too. Once the program runs, the system drops it. Not before: a program that is started
-// while a signal is ignored never gets it. A signal that this process had received by then is dropped by Stop, which
+// The signal reaches this process too. Once the program runs, the system drops it. It must not do so earlier: a program
+// that is started while a signal is ignored never gets it. A signal that came before that is dropped by Stop, which
 // waits until it was passed on. At any time one channel receives the signal or it is ignored; else it would end the
 // process. Windows drops no signal, so it is received there.
 func leaveInterruptsTo(program *exec.Cmd, meanwhile func()) error {
