@@ -330,10 +330,10 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	go d.keepAlive(keepAliveCtx)
 	defer w.endOnPanic(func() { _ = d.putBack(shortDelay) })
 	result, err := w.try(ctx, d)
-	if err == nil && result.Status == ingest.Processing {
-		isFollowed = w.follower.hold(d, result, stopKeepAlive)
-	}
 	outcome := judge(result, err, d.tries, random(), d.queue.ackWait) // of a followed recording only for the pauser
+	if err == nil && result.Status == ingest.Processing {
+		isFollowed = w.follower.hold(d, result, stopKeepAlive) // from now on the delivery is the follower's
+	}
 	if !isFollowed {
 		w.end(context.WithoutCancel(ctx), d, &outcome)
 	}
