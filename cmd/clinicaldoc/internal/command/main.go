@@ -62,10 +62,10 @@ var interrupts = make(chan os.Signal, 1)
 
 // leaveInterruptsTo runs a program to which Ctrl-C is left, such as an editor, and calls meanwhile while it runs.
 //
-// The signal reaches this process too. Once the program runs, the system drops it. It must not do so earlier: a program
-// that is started while a signal is ignored never gets it. A signal that came before that is dropped by Stop, which
-// waits until it was passed on. At any time one channel receives the signal or it is ignored; else it would end the
-// process. Windows drops no signal, so it is received there.
+// The signal reaches this process too, and must not arrive here late. While the program runs, the system drops it. It
+// is not ignored before the start, because then the program would never get it. One that came before that was passed
+// on when Stop returns. At any time the signal has a receiver or is ignored, or else it would end the process. Windows
+// cannot ignore it, so there it has a receiver all the time.
 func leaveInterruptsTo(program *exec.Cmd, meanwhile func()) error {
 	unused := make(chan os.Signal, 1)
 	signal.Notify(unused, os.Interrupt)
