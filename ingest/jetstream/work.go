@@ -332,7 +332,7 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	result, err := w.try(ctx, d)
 	outcome := judge(result, err, d.tries, random(), d.queue.ackWait) // of a followed recording only for the pauser
 	if err == nil && result.Status == ingest.Processing {
-		isFollowed = w.follower.hold(d, result, stopKeepAlive) // from now on the delivery is the follower's
+		isFollowed = w.follower.hold(d, result, stopKeepAlive) // which may change the delivery's tries
 	}
 	if !isFollowed {
 		w.end(context.WithoutCancel(ctx), d, &outcome)
