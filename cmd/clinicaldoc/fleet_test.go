@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,6 +142,34 @@ func TestFleet_OldestStoreUnderItsName_IsRejected(t *testing.T) {
 		assert.Contains(t, said, "the store was written by another version of this program: run that version")
 	}
 	assert.Empty(t, srv.Notes())
+}
+
+// A program of the first format beside a fleet that has just begun would make a journal of its own, under its own name,
+// and upload again what the fleet has. It reads the number of buckets first, and ends if that is no number.
+func TestFleet_JustBegun_KeepsOldestProgramsOut(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
+	srv := newServer(t)
+	folder, recordings := visits(t, 2)
+	machine := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
+	machine.exits(0, "upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-00.wav"))
+	sum := sha256.Sum256([]byte(srv.URL))
+	js := jetStream(t, queue)
+	bucket, err := js.KeyValue(t.Context(), "clinicaldoc-"+hex.EncodeToString(sum[:6])+"-user1")
+	require.NoError(t, err)
+	entry, err := bucket.Get(t.Context(), "buckets")
+	require.NoError(t, err)
+	_, err = strconv.Atoi(string(entry.Value()))
+	require.ErrorIs(t, err, strconv.ErrSyntax)
+
+	// It is no store: another fleet can be begun if this one is lost.
+	for name := range js.StreamNames(t.Context()).Name() {
+		if name != "KV_"+bucket.Bucket() {
+			require.NoError(t, js.DeleteStream(t.Context(), name))
+		}
+	}
+	machine.exits(0, "upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-01.wav"))
+	require.NoError(t, srv.CreatedOnce(recordings...))
 }
 
 // If another patient's recording waits under the same key, a recording is refused. It does not hold up the others.

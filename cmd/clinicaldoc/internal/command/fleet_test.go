@@ -16,8 +16,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 )
 
-// newFleetRun is a run of one machine in a new fleet, with recordings that have their keys.
-func newFleetRun(t *testing.T, srv *clinicaldoctest.Server, names ...string) (*fleetRun, *console) {
+// natsServer starts a server for a fleet and returns its URL.
+func natsServer(t *testing.T) string {
 	t.Helper()
 	queue, err := nats.NewServer(&nats.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
@@ -26,17 +26,24 @@ func newFleetRun(t *testing.T, srv *clinicaldoctest.Server, names ...string) (*f
 	queue.Start()
 	t.Cleanup(queue.Shutdown)
 	require.True(t, queue.ReadyForConnections(20*time.Second))
+	return "nats://" + queue.Addr().String()
+}
+
+// newFleetRun is a run of one machine in a new fleet, with recordings that have their keys.
+func newFleetRun(t *testing.T, srv *clinicaldoctest.Server, names ...string) (*fleetRun, *console) {
+	t.Helper()
 	folder := t.TempDir()
 	recordings := make([]ingest.Recording, len(names))
 	for i, name := range names {
 		file := filepath.Join(folder, name+".wav")
 		require.NoError(t, os.WriteFile(file, []byte("RIFF "+name), 0o600))
 		params := clinicaldoc.CreateNoteParams{Name: name, PatientID: 7, PromptID: 1}
-		recordings[i], err = ingest.Recording{File: file, Params: params}.WithKey()
+		recording, err := ingest.Recording{File: file, Params: params}.WithKey()
 		require.NoError(t, err)
+		recordings[i] = recording
 	}
 	run, shown := newRun(t, recordings...)
-	run.nats = "nats://" + queue.Addr().String()
+	run.nats = natsServer(t)
 	run.begin = true
 	fleet, conn, err := run.openFleet(t.Context(), srv.URL, 1)
 	require.NoError(t, err)

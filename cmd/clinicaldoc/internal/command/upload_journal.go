@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,12 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
-	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
@@ -169,63 +166,3 @@ func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID 
 	owner := ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID, Headers: fileheader.NoHeaders}
 	return ingest.BeginJournal(ctx, o.journal, owner)
 }
-
-// connect finds the fleet of one user of one service. Close the connection after use.
-func (p *journalPlace) connect(baseURL string, userID int64) (*nats.Conn, jetstream.Params, error) {
-	params := jetstream.Params{Name: "clinicaldoc-" + journalName(baseURL, userID), Replicas: p.natsReplicas}
-	var options []nats.Option
-	if p.natsCreds != "" {
-		options = append(options, nats.UserCredentials(p.natsCreds))
-	}
-	conn, err := jetstream.Connect(p.nats, options...)
-	if err != nil && !errors.Is(err, jetstream.ErrServerTooOld) {
-		err = &fleetError{"the fleet's NATS server cannot be reached, or refuses the connection"}
-	}
-	return conn, params, err
-}
-
-// openFleet joins the fleet of one user of one service. Close the connection after use.
-func (p *journalPlace) openFleet(
-	ctx context.Context, baseURL string, userID int64,
-) (*jetstream.Fleet, *nats.Conn, error) {
-	conn, params, err := p.connect(baseURL, userID)
-	if err != nil {
-		return nil, nil, err
-	}
-	fleet, err := jetstream.Join(ctx, conn, params)
-	if errors.Is(err, jetstream.ErrNoFleet) {
-		err = cmp.Or(oldestFleet(ctx, conn, baseURL, userID), err)
-	}
-	if p.begin && errors.Is(err, jetstream.ErrNoFleet) {
-		// by another machine
-		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) {
-			fleet, err = jetstream.Join(ctx, conn, params)
-		}
-	}
-	if errors.Is(err, jetstream.ErrNoFleet) {
-		err = &refusedError{
-			"this NATS server has no journal of this service and user: nothing was sent",
-			"if there was one, have it restored; if nothing was uploaded yet, add --begin, once",
-		}
-	}
-	if err != nil {
-		conn.Close()
-		return nil, nil, err
-	}
-	return fleet, conn, nil
-}
-
-// oldestFleet returns an error if the account has a store of the first format. That one was named by the base URL as it
-// was written, so it may have another name than today's.
-func oldestFleet(ctx context.Context, conn *nats.Conn, baseURL string, userID int64) error {
-	_, err := jetstream.Join(ctx, conn, jetstream.Params{Name: "clinicaldoc-" + accountName(baseURL, userID)})
-	if errors.Is(err, jetstream.ErrNoFleet) {
-		return nil
-	}
-	return err
-}
-
-// fleetError is a NATS server that cannot be used. Its own words may hold its URL, and that a password.
-type fleetError struct{ text string }
-
-func (e *fleetError) Error() string { return e.text }
