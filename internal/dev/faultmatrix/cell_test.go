@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// hangs is after how long a cell counts as hung. It is no deadline of the context, which the SDK would reckon with.
-	hangs = 2 * time.Minute
+	// untimed is longer than the tests may take.
+	untimed = 24 * time.Hour
+	// reportTime is how long before the deadline of the tests a cell counts as hung, so that it is reported by its name.
+	reportTime = time.Minute
 	// stallAfter is short, so that stalls cost little time; morePatience is for machines on which healthy answers look
 	// stalled too.
 	stallAfter   = 400 * time.Millisecond
@@ -80,8 +82,11 @@ func tryCell(t *testing.T, f fault, op operation, p promise) *verdict {
 	defer w.close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	watch := time.AfterFunc(hangs, cancel)
-	defer watch.Stop()
+	// The context itself has no deadline, because calls take that into account.
+	if deadline, ok := t.Deadline(); ok {
+		watch := time.AfterFunc(time.Until(deadline)-reportTime, cancel)
+		defer watch.Stop()
+	}
 	w.warmUp(ctx)
 
 	right, err := op.call(ctx, w)

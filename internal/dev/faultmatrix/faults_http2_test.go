@@ -49,12 +49,12 @@ func http2Faults() []fault {
 		}},
 		{
 			name: "HTTP/2 silent, pinged", promises: silent, frames: func(c *h2Conn) { c.request(false) },
-			setting: setting{policy: onceAgain, stall: hangs, pings: stallAfter},
+			setting: setting{policy: onceAgain, stall: untimed, pings: stallAfter},
 		},
 		{
 			// Patient pings: on a busy machine the whole request needs its time, and one that is cut may be sent again.
 			name: "HTTP/2 silent after the whole request, pinged", promises: seen, frames: func(c *h2Conn) { c.request(true) },
-			setting: setting{policy: onceAgain, stall: hangs, pings: 8 * stallAfter},
+			setting: setting{policy: onceAgain, stall: untimed, pings: 8 * stallAfter},
 		},
 		{
 			// The connection stays in the caller's pool: without pings nobody can know that it is dead.

@@ -200,7 +200,7 @@ func (w *world) forward(method, uri string, header http.Header, body []byte) ans
 	if strings.HasPrefix(uri, audioPrefix) {
 		base = w.box.StorageURL
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), hangs)
+	ctx, cancel := context.WithTimeout(context.Background(), untimed)
 	defer cancel()
 	out, err := http.NewRequestWithContext(ctx, method, base+uri, bytes.NewReader(body))
 	if err != nil {

@@ -92,7 +92,7 @@ func newWorld(t *testing.T, f fault, op operation) *world {
 	t.Helper()
 	w := &world{setting: f.setting, fault: f, op: op, over: make(chan struct{}), dialed: map[string]bool{}}
 	w.policy = cmp.Or(w.policy, quickly)
-	w.stall = cmp.Or(w.stall, hangs)
+	w.stall = cmp.Or(w.stall, untimed)
 	w.maxResponse = cmp.Or(w.maxResponse, 64<<20)
 	w.secure = w.secure || f.frames != nil
 	w.home, w.storage, w.elsewhere = newFront(t, w, w.secure), newFront(t, w, w.secure), newFront(t, w, false)
@@ -141,7 +141,7 @@ func (w *world) seed() {
 func (w *world) newClient(t *testing.T) {
 	t.Helper()
 	w.outer = &http.Transport{
-		DialContext: w.dial, ExpectContinueTimeout: hangs, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: w.dial, ExpectContinueTimeout: untimed, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: clientTLS(), ForceAttemptHTTP2: w.fault.frames != nil,
 	}
 	if w.pings > 0 {
