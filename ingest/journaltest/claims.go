@@ -269,8 +269,10 @@ func (k *kit) checkMany() error {
 	for w := range workers {
 		all.Go(func() {
 			for n := w; n < workers*each && errs[w] == nil; n += workers {
-				committing := k.save(k.entry(n, ingest.StateCommitting))
-				errs[w] = errors.Join(committing, k.save(k.entry(n, ingest.StateCreated)))
+				committing, created := k.entry(n, ingest.StateCommitting), k.entry(n, ingest.StateCreated)
+				committing.Patient = k.patient(n / workers)
+				created.Patient = committing.Patient
+				errs[w] = errors.Join(k.save(committing), k.save(created))
 			}
 		})
 	}
