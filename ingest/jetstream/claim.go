@@ -74,7 +74,7 @@ func (c *claim) writeRepeatedly(ctx context.Context, entry ingest.Entry) error {
 			return nil
 		}
 		if !isConflict(err) {
-			if !mayRepeat(ctx, begun, c.journal.patience) {
+			if !mayRepeat(ctx, begun, c.journal.store.patience) {
 				return unreachable(err)
 			}
 			continue
@@ -253,7 +253,7 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 			return nil
 		}
 		if !isConflict(err) {
-			if !mayRepeat(ctx, begun, c.journal.patience) {
+			if !mayRepeat(ctx, begun, c.journal.store.patience) {
 				return unreachable(err)
 			}
 			continue
@@ -370,7 +370,7 @@ func (c *claim) removeOwner(ctx context.Context) {
 			if !c.readOwn(ctx) {
 				return
 			}
-		case !mayRepeat(ctx, begun, c.journal.patience):
+		case !mayRepeat(ctx, begun, c.journal.store.patience):
 			return
 		}
 	}

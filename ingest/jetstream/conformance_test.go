@@ -16,7 +16,6 @@ func TestJournal_KeepsTheContract(t *testing.T) {
 	journaltest.Run(t, func() ingest.Journal {
 		j := openFleet(t, connect(t, s), Params{Lease: untilTestEnds}).Journal()
 		j.renewEach, j.lookEach = 50*time.Millisecond, 10*time.Millisecond
-		j.patience, j.store.patience = untilTestEnds, untilTestEnds
 		return j
 	})
 }

@@ -20,7 +20,7 @@ import (
 func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {
-			isMoreWanted, err := b.entries(ctx, yield)
+			isMoreWanted, err := b.entries(ctx, j.store.patience, yield)
 			if err != nil {
 				yield(ingest.Entry{}, unreachable(err))
 				return
@@ -64,14 +64,17 @@ func isProcessing(e ingest.Entry) bool {
 	return e.State == ingest.StateCreated && e.Stage > 0 && e.Stage < clinicaldoc.StageComplete
 }
 
-// entries yields what the bucket holds, and reports whether the caller wants more.
-func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bool) (isMoreWanted bool, err error) {
+// entries yields what the bucket holds, and reports whether the caller wants more. It fails if nothing arrives for
+// patience.
+func (b *bucket) entries(
+	ctx context.Context, patience time.Duration, yield func(ingest.Entry, error) bool,
+) (isMoreWanted bool, err error) {
 	watcher, err := b.Watch(ctx, "r.>", jetstream.IgnoreDeletes())
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = watcher.Stop() }()
-	silence := time.NewTimer(defaultPatience)
+	silence := time.NewTimer(patience)
 	defer silence.Stop()
 	for {
 		var value jetstream.KeyValueEntry
@@ -97,6 +100,6 @@ func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bo
 		if !yield(r.Entry, nil) {
 			return false, nil
 		}
-		silence.Reset(defaultPatience)
+		silence.Reset(patience)
 	}
 }

@@ -43,7 +43,7 @@ func TestEntries_WhileOthersWrite_ListWhatIsCommitted(t *testing.T) {
 	for w := range 4 {
 		j := openJournal(t, connect(t, s), time.Minute)
 		all.Go(func() {
-			for n := range 20 {
+			for n := range 10 {
 				e := entry(1000*w+n, ingest.StateCommitting)
 				c, err := j.Claim(t.Context(), e.Key)
 				if !assert.NoError(t, err) || !assert.NoError(t, c.Save(t.Context(), e)) {
@@ -58,7 +58,7 @@ func TestEntries_WhileOthersWrite_ListWhatIsCommitted(t *testing.T) {
 		})
 	}
 	all.Wait()
-	assert.Len(t, statesOf(t, openJournal(t, connect(t, s), time.Second), 7, time.Time{}), 80)
+	assert.Len(t, statesOf(t, openJournal(t, connect(t, s), time.Second), 7, time.Time{}), 40)
 }
 
 // damage overwrites the record of a committed recording with something that cannot be read.

@@ -86,7 +86,7 @@ func joinStore(ctx context.Context, s *store, params Params) (*Fleet, error) {
 	if err := s.upgrade(ctx); err != nil {
 		return nil, err
 	}
-	err := untilAnswered(ctx, defaultPatience, func(ctx context.Context) error { return f.join(ctx, params) })
+	err := untilAnswered(ctx, s.patience, func(ctx context.Context) error { return f.join(ctx, params) })
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,6 @@ type Journal struct {
 	quickUpload time.Duration // an upload that ends within it is not leased
 	renewEach   time.Duration // how often a worker shows that it still has a recording
 	lookEach    time.Duration // how often another worker looks whether it does
-	patience    time.Duration // how long a cluster may be without a leader
 
 	bindTurn turn
 	bindings map[ingest.Owner]ingest.Binding
@@ -51,7 +50,7 @@ type bucket struct {
 func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, error) {
 	j := &Journal{
 		store: s, lease: lease, quickUpload: min(defaultQuick, lease/3), renewEach: lease / 3, lookEach: lease / 4,
-		patience: defaultPatience, bindTurn: newTurn(), bindings: map[ingest.Owner]ingest.Binding{},
+		bindTurn: newTurn(), bindings: map[ingest.Owner]ingest.Binding{},
 	}
 	for n := range s.header.Buckets {
 		name := s.bucketName(n)
@@ -100,7 +99,7 @@ func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding,
 		return binding, nil
 	}
 	var binding ingest.Binding
-	err := untilAnswered(ctx, j.patience, func(ctx context.Context) (err error) {
+	err := untilAnswered(ctx, j.store.patience, func(ctx context.Context) (err error) {
 		binding, err = j.store.bind(ctx, owner)
 		return err
 	})
@@ -170,7 +169,7 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 	b := j.patients(patient)
 	filter := b.prefix + patientKey(patient, "*")
 	var marks map[string]uint64
-	err := patiently(ctx, j.patience, func(ctx context.Context) error {
+	err := patiently(ctx, j.store.patience, func(ctx context.Context) error {
 		info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err == nil {
 			marks = info.State.Subjects
@@ -238,7 +237,7 @@ func (j *Journal) untilShift(ctx context.Context, r record) (time.Duration, erro
 
 // engineTime is the time by the clock of the bucket's leader.
 func (j *Journal) engineTime(ctx context.Context, b *bucket) (now time.Time, err error) {
-	err = patiently(ctx, j.patience, func(ctx context.Context) error {
+	err = patiently(ctx, j.store.patience, func(ctx context.Context) error {
 		info, err := b.stream.Info(ctx)
 		if err == nil {
 			now = info.TimeStamp
@@ -326,7 +325,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // read returns the record of a key, and its revision. Both are zero if the key is new.
 func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, error) {
 	var entry jetstream.KeyValueEntry
-	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
+	err := patiently(ctx, j.store.patience, func(ctx context.Context) (err error) {
 		entry, err = j.records(key).Get(ctx, recordKey(key))
 		return err
 	})

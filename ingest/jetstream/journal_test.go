@@ -65,7 +65,8 @@ func openJournal(t *testing.T, conn *nats.Conn, lease time.Duration) *Journal {
 	return j
 }
 
-// openFleet joins a fleet, and begins it if there is none. It tries again while the server of a busy machine is slow.
+// openFleet joins a fleet, and begins it if there is none. The server of a busy machine may be slow, so this is tried
+// again, and so is all that the fleet asks of it.
 func openFleet(tb testing.TB, conn *nats.Conn, params Params) *Fleet {
 	tb.Helper()
 	for {
@@ -77,6 +78,7 @@ func openFleet(tb testing.TB, conn *nats.Conn, params Params) *Fleet {
 			continue
 		}
 		require.NoError(tb, err)
+		f.store.patience = untilTestEnds
 		return f
 	}
 }
@@ -301,6 +303,23 @@ func uploadAll(t *testing.T, u *ingest.Uploader) {
 	}
 }
 
+// journalAfter opens the journal of workers that died. It waits for their leases, and its own do not end.
+func journalAfter(t *testing.T, s *server.Server) *Journal {
+	t.Helper()
+	impatient := openFleet(t, connect(t, s), Params{Lease: minLease}).Journal()
+	var keys []ingest.Key
+	for e, err := range impatient.Entries(t.Context()) {
+		require.NoError(t, err)
+		keys = append(keys, e.Key)
+	}
+	for _, key := range keys {
+		c, err := impatient.Claim(t.Context(), key)
+		require.NoError(t, err)
+		c.Release()
+	}
+	return openFleet(t, connect(t, s), Params{Lease: untilTestEnds}).Journal()
+}
+
 const uploaded = 60
 
 func assertOneNoteEach(t *testing.T, srv *clinicaldoctest.Server) {
@@ -324,16 +343,17 @@ func TestJournal_ServerUnreachable_LosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := startServerIn(t, dir, 0)
 	j := openFleet(t, connect(t, s), Params{}).Journal()
-	j.patience, j.store.patience = time.Second, time.Second
+	j.store.patience = time.Second
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
 	failure := uploadUntil(t, u, s.Shutdown)
 	require.Error(t, failure)
 	assert.Contains(t, failure.Error(), "cannot be reached")
 	assert.Less(t, len(srv.Notes()), uploaded)
 
+	s.Shutdown() // unless it ended before, because the machine is busy
 	s.WaitForShutdown()
 	s = startServerIn(t, dir, 0)
-	u.Journal = openFleet(t, connect(t, s), Params{Lease: time.Second}).Journal()
+	u.Journal = journalAfter(t, s)
 	uploadAll(t, u)
 	assertOneNoteEach(t, srv)
 }
@@ -344,7 +364,7 @@ func TestJournal_DiskFull_LosesNothing(t *testing.T) {
 	t.Cleanup(srv.Close)
 	s := startServerIn(t, dir, 32<<10)
 	j := openFleet(t, connect(t, s), Params{}).Journal()
-	j.patience, j.store.patience = time.Second, time.Second
+	j.store.patience = time.Second
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
 	failure := uploadUntil(t, u, func() {})
 	require.Error(t, failure)
@@ -353,7 +373,7 @@ func TestJournal_DiskFull_LosesNothing(t *testing.T) {
 
 	s.Shutdown()
 	s.WaitForShutdown()
-	u.Journal = openFleet(t, connect(t, startServerIn(t, dir, 0)), Params{Lease: time.Second}).Journal()
+	u.Journal = journalAfter(t, startServerIn(t, dir, 0))
 	uploadAll(t, u)
 	assertOneNoteEach(t, srv)
 }

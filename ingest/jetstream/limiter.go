@@ -83,7 +83,7 @@ func (l *Limiter) take(ctx context.Context) error {
 				return ctx.Err()
 			}
 			begun = time.Now() // the server responds
-		case !mayRepeat(ctx, begun, defaultPatience):
+		case !mayRepeat(ctx, begun, l.store.patience):
 			return unreachable(err)
 		}
 	}

@@ -150,7 +150,7 @@ func (q *queue) letterOf(ctx context.Context, recording ingest.Recording) (*queu
 	if err != nil {
 		return nil, err
 	}
-	message, err := lastMessage(ctx, q.dead, q.store.subject("dead")+key)
+	message, err := q.lastMessage(ctx, q.dead, q.store.subject("dead")+key)
 	if message == nil || err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (q *queue) letterOf(ctx context.Context, recording ingest.Recording) (*queu
 // isQueued reports whether a recording with that key is in the queue, or in a worker's hands.
 func (q *queue) isQueued(ctx context.Context, key string) (bool, error) {
 	for _, l := range []lane{freshLane, againLane} {
-		message, err := lastMessage(ctx, q.stream, q.store.subject(string(l))+subjectOf(key))
+		message, err := q.lastMessage(ctx, q.stream, q.store.subject(string(l))+subjectOf(key))
 		if message != nil || err != nil {
 			return message != nil, err
 		}
@@ -183,7 +183,7 @@ func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) boo
 		return false, unreachable(err)
 	}
 	for subject := range info.State.Subjects {
-		message, err := lastMessage(ctx, f.queue.stream, subject)
+		message, err := f.queue.lastMessage(ctx, f.queue.stream, subject)
 		switch {
 		case err != nil:
 			return false, err
@@ -203,9 +203,11 @@ func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) boo
 }
 
 // lastMessage returns the message of a subject, or nil if there is none.
-func lastMessage(ctx context.Context, stream jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
+func (q *queue) lastMessage(
+	ctx context.Context, stream jetstream.Stream, subject string,
+) (*jetstream.RawStreamMsg, error) {
 	var message *jetstream.RawStreamMsg
-	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+	err := patiently(ctx, q.store.patience, func(ctx context.Context) error {
 		found, err := stream.GetLastMsgForSubject(ctx, subject)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil

@@ -211,7 +211,7 @@ func checkRecording(recording ingest.Recording) error {
 // put stores a message, unless one with its subject waits already. That one must be of the same recording. A request
 // without a response may have been carried out. It is repeated, and then finds its own message waiting.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
-	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+	err := patiently(ctx, q.store.patience, func(ctx context.Context) error {
 		subject := q.store.subject(string(l)) + key
 		// 0: no message with this subject waits.
 		_, err := q.store.js.Publish(ctx, subject, payload, jetstream.WithExpectLastSequencePerSubject(0))
@@ -236,7 +236,7 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 // be forgotten. If nothing waits any more, it calls put again.
 func (q *queue) checkQueued(ctx context.Context, l lane, key string, payload []byte) error {
 	var message *jetstream.RawStreamMsg
-	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
+	err := patiently(ctx, q.store.patience, func(ctx context.Context) (err error) {
 		message, err = q.stream.GetLastMsgForSubject(ctx, q.store.subject(string(l))+key)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
@@ -428,7 +428,7 @@ func (d *delivery) bury(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
-	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
+	err = patiently(ctx, d.queue.store.patience, func(ctx context.Context) error {
 		_, err := d.queue.store.js.Publish(ctx, d.queue.store.subject("dead")+key, payload)
 		return asRefusal(err)
 	})
@@ -463,7 +463,7 @@ func (d DeadLetter) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.De
 func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		var last uint64 // later letters do not count: the caller may send letters again, and they may come back
-		err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		err := patiently(ctx, q.store.patience, func(ctx context.Context) error {
 			info, err := q.dead.Info(ctx)
 			if err == nil {
 				last = info.State.LastSeq
@@ -503,7 +503,7 @@ const unreadableLetter = "the dead letter cannot be read"
 // letter reads the first dead letter from a sequence on. It returns the zero letter if there is none.
 func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error) {
 	var raw *jetstream.RawStreamMsg
-	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
+	err := patiently(ctx, q.store.patience, func(ctx context.Context) (err error) {
 		raw, err = q.dead.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(q.store.subject("dead")+"*"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			raw = nil

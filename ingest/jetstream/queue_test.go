@@ -538,7 +538,7 @@ func TestWork_DamagedMessageOrRecord_HoldsUpNoOther(t *testing.T) {
 func TestWork_ThousandsUnresolved_HoldUpNothing(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
-	const doubts, fresh = 3000, 100
+	const doubts, fresh = 1200, 100
 	var all sync.WaitGroup
 	for part := range 8 {
 		all.Go(func() {
@@ -569,11 +569,8 @@ func TestWork_ThousandsUnresolved_HoldUpNothing(t *testing.T) {
 	for n := range fresh {
 		require.NoError(t, f.queue.put(t.Context(), freshLane, fmt.Sprint("fresh-", n), fmt.Appendf(nil, `{"key":"fresh %d"}`, n)))
 	}
-	for range fresh {
-		d, err := f.queue.next(t.Context(), freshLane, 5*time.Second)
-		require.NoError(t, err)
-		require.NotNil(t, d)
-		require.NoError(t, d.remove(t.Context()))
+	for messages(t, f) > doubts {
+		_ = nextOf(t, f, freshLane).remove(t.Context()) // if it fails, the recording comes once more
 	}
 	status, err := f.Status(t.Context())
 	require.NoError(t, err)

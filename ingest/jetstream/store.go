@@ -61,7 +61,7 @@ type store struct {
 	header storeHeader
 
 	turn        turn
-	patience    time.Duration // with a silent engine, when it is verified
+	patience    time.Duration // with a silent engine, such as a cluster without a leader
 	upgradeWait time.Duration // see the constant
 	verified    time.Time
 	reconnects  uint64

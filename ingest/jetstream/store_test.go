@@ -402,8 +402,7 @@ func TestBegin_PartOfAFleetExists_IsRejected(t *testing.T) {
 	cancel()
 	_, err = Begin(ended, conn, Params{Name: "cut"})
 	require.ErrorIs(t, err, errEngine, "nobody knows what is there")
-	_, err = Begin(t.Context(), conn, Params{Name: "cut"})
-	require.NoError(t, err)
+	openFleet(t, conn, Params{Name: "cut"})
 }
 
 func TestBind_OtherServiceOrUser_IsRejected(t *testing.T) {
@@ -485,7 +484,7 @@ func TestRepair_NewBucket_RejectsOldWorkers(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, binding.Gaps)
 	j := f.Journal()
-	j.patience = 0
+	j.store.patience = 0
 	c := claimed(t, j, 0)
 	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[1].Name))
 	require.NoError(t, Repair(t.Context(), connect(t, s), Params{}))
