@@ -308,18 +308,20 @@ func uploadOne(t *testing.T, u *ingest.Uploader, r ingest.Recording) ingest.Resu
 	return results[0]
 }
 
-// uploadUntilUnresolved ends the run as soon as a recording is unresolved.
+// uploadUntilUnresolved ends the run as soon as a recording is unresolved, before its note is searched for.
 func uploadUntilUnresolved(t *testing.T, u *ingest.Uploader, r ingest.Recording) ingest.Result {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	u.OnEvent = func(e ingest.Event) {
+	journal := u.Journal
+	u.Journal = hooked{Journal: journal, save: func(_ context.Context, e *ingest.Entry) error {
 		if e.State == ingest.StateInDoubt {
 			cancel()
 		}
-	}
+		return nil
+	}}
 	results, err := collect(ctx, u, ingest.Recordings(r))
-	u.OnEvent = nil
+	u.Journal = journal
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, results, 1)
 	require.Equal(t, ingest.InDoubt, results[0].Status)
