@@ -114,6 +114,7 @@ func setUp(t *testing.T, e *testscript.Env, variant clinicaldoctest.Variant) err
 	e.Setenv("CLINICALDOC_TOKEN", canaryToken)
 	e.Setenv("CLINICALDOC_QUERY_NAMES", account.QueryNames(query).String())
 	e.Setenv("URL", srv.URL)
+	e.Setenv("GORACE", os.Getenv("GORACE"))
 	e.Setenv("PORT", srv.URL[strings.LastIndex(srv.URL, ":")+1:])
 	e.Setenv("TOKEN", canaryToken)
 	e.Setenv("OTHER", srv.AddUser(clinicaldoctest.User{}).Token)
