@@ -123,17 +123,22 @@ func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	assert.Contains(t, said, "0 recordings are in the queue again\n")
 }
 
-// Fleets of the first format were named by the base URL as it was written, here with 127.0.0.1. Their journal must not
-// be replaced by an empty one.
+// oldestName returns the name of the first user's fleet in the first format. It was made of the base URL as it was
+// written, here with 127.0.0.1.
+func oldestName(srv *clinicaldoctest.Server) string {
+	sum := sha256.Sum256([]byte(srv.URL))
+	return "clinicaldoc-" + hex.EncodeToString(sum[:6]) + "-user1"
+}
+
+// A journal of the first format must not be replaced by an empty one.
 func TestFleet_OldestStoreUnderItsName_IsRejected(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
 	srv := newServer(t)
 	folder, _ := visits(t, 1)
 	machine := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
-	sum := sha256.Sum256([]byte(srv.URL))
-	name := "clinicaldoc-" + hex.EncodeToString(sum[:6]) + "-user1"
-	bucket, err := jetStream(t, queue).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: name})
+	config := jetstream.KeyValueConfig{Bucket: oldestName(srv)}
+	bucket, err := jetStream(t, queue).CreateKeyValue(t.Context(), config)
 	require.NoError(t, err)
 	_, err = bucket.Put(t.Context(), "a.recording", []byte("{}"))
 	require.NoError(t, err)
@@ -153,9 +158,8 @@ func TestFleet_JustBegun_KeepsOldestProgramsOut(t *testing.T) {
 	folder, recordings := visits(t, 2)
 	machine := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
 	machine.exits(0, "upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-00.wav"))
-	sum := sha256.Sum256([]byte(srv.URL))
 	js := jetStream(t, queue)
-	bucket, err := js.KeyValue(t.Context(), "clinicaldoc-"+hex.EncodeToString(sum[:6])+"-user1")
+	bucket, err := js.KeyValue(t.Context(), oldestName(srv))
 	require.NoError(t, err)
 	entry, err := bucket.Get(t.Context(), "buckets")
 	require.NoError(t, err)

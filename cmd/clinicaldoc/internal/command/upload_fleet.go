@@ -54,8 +54,8 @@ func (p *journalPlace) connect(baseURL string, userID int64) (*nats.Conn, jetstr
 	return conn, params, err
 }
 
-// oldestName returns the name of the account's store in the first format. That has the base URL as it was written, so it
-// may be another name than today's.
+// oldestName returns the name of the account's store in the first format. It was made of the base URL as it was
+// written, so it may be another name than today's.
 func oldestName(baseURL string, userID int64) string {
 	return "clinicaldoc-" + accountName(baseURL, userID)
 }
