@@ -193,27 +193,30 @@ func (c *call) send(out *http.Request, state *SendState) (*http.Response, error)
 // connection cannot be used, without Expect if the server rejects that header, and to the target of a redirect.
 func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
 	for redirects := 0; ; {
+		before, ownURL := *out, *out.URL // the transport may change and keep what it gets
+		before.Header = out.Header.Clone()
 		resp, err := c.roundTrip(out)
 		if err != nil {
 			if !c.mayReconnect(out, state, err) {
 				return nil, err
 			}
-			out = out.Clone(out.Context())
+			out = requestTo(ownURL, before)
 			wasAnnounced := out.Header.Get("Expect") != ""
 			state.Attach(out, c.Body, wasAnnounced)
 			continue
 		}
-		target := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
+		location := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
 		switch {
 		case c.rejectsExpect(out, resp):
-			out = closeAndCopy(out, resp)
+			discard(resp)
+			out = requestTo(ownURL, before)
 			c.Peer.ignoresExpect.Store(true)
 			out.Header.Del("Expect")
 			const mayAnnounce = false
 			state.Attach(out, c.Body, mayAnnounce)
-		case target != nil && c.Body == nil && redirects < maxRedirects:
-			out = closeAndCopy(out, resp)
-			out.URL = target
+		case location != nil && c.Body == nil && redirects < maxRedirects:
+			discard(resp)
+			out = requestTo(*location, before)
 			redirects++
 		default:
 			return resp, nil
@@ -263,11 +266,16 @@ func (c *call) rejectsExpect(out *http.Request, resp *http.Response) bool {
 	return c.Body.replayable()
 }
 
-// closeAndCopy closes the response and returns a copy of its request. The transport may still use the original.
-func closeAndCopy(out *http.Request, resp *http.Response) *http.Request {
+// requestTo returns a copy of the request with this URL.
+func requestTo(target url.URL, request http.Request) *http.Request {
+	request.URL = &target
+	return &request
+}
+
+// discard reads the rest of a short response and closes it.
+func discard(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 	_ = resp.Body.Close()
-	return out.Clone(out.Context())
 }
 
 // receive passes the response to the policy, closes it and stops sending. It stores the response in the attempt if the

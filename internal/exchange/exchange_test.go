@@ -252,6 +252,40 @@ func TestSend_AnotherConnection_AnnouncesAsBefore(t *testing.T) {
 	}
 }
 
+// A transport may add to the header of the request that it gets. The next request of the same attempt has none of it.
+func TestSend_AgainInOneAttempt_WithoutWhatTheTransportAdded(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func() (*http.Response, error){
+		"another connection": func() (*http.Response, error) { return nil, errRetired },
+		"without Expect":     func() (*http.Response, error) { return responds(http.StatusExpectationFailed, ""), nil },
+		"redirect": func() (*http.Response, error) {
+			return responds(http.StatusTemporaryRedirect, "", "Location", "/v1/elsewhere"), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newRequest(Creates, nil)
+			if name != "redirect" { // a body is not sent to another path
+				c.Method, c.Body = http.MethodPost, &Body{Bytes: make([]byte, ExpectSize+1)}
+			}
+			requests := 0
+			_, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
+				assert.NotContains(t, r.Header, "X-Synthetic")
+				assert.Empty(t, r.URL.Fragment)
+				r.Header.Set("X-Synthetic", "1")
+				r.URL.Fragment = "synthetic"
+				requests++
+				if requests == 1 {
+					return first()
+				}
+				return responds(200, ""), nil
+			})
+			require.NoError(t, err)
+			assert.Equal(t, 2, requests)
+		})
+	}
+}
+
 // A server that was asked for 100 Continue, and sent a complete response without it, is not asked again.
 func TestReceive_ExpectIsIgnored_IsRemembered(t *testing.T) {
 	t.Parallel()
