@@ -1869,7 +1869,7 @@ func socketClient(t *testing.T, baseURL string, opts ...clinicaldoc.Option) *cli
 	all := append([]clinicaldoc.Option{
 		over(socketTransport(t)),
 		clinicaldoc.WithRetry(socketPolicy),
-		clinicaldoc.WithStallTimeout(time.Minute), // no test waits for it; a busy machine may stand still for a while
+		clinicaldoc.WithStallTimeout(time.Hour), // no test waits for it; a busy machine may stand still for minutes
 	}, opts...)
 	c := must(clinicaldoc.NewClient(baseURL, socketToken, all...))(t)
 	return c

@@ -1615,9 +1615,9 @@ func TestHTTP2_ParallelUploads_KeepTheirConnection(t *testing.T) {
 		socketStatus(http.StatusCreated, socketNote(42))(w, r)
 	}, once)
 	shared := socketParams(size)
-	must(c.Notes.Create(socketContext(t), shared))(t)
+	must(c.Notes.Create(t.Context(), shared))(t)
 	each(parallel, parallel, func(int) {
-		_, err := c.Notes.Create(socketContext(t), shared)
+		_, err := c.Notes.Create(t.Context(), shared)
 		assert.NoError(t, err)
 	})
 	assert.Equal(t, 1, countOf(&connections), "an upload gives its connection back")

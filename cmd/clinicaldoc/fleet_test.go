@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -277,6 +278,8 @@ func TestFleet_TwoMachines_ReportTheirOwnRecordings(t *testing.T) {
 		})
 	}))
 	defer srv.Close()
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer goOn() // the server waits for its requests
 	folder, _ := visits(t, 3)
 	own := filepath.Join(t.TempDir(), "own.wav")
 	require.NoError(t, os.WriteFile(own, []byte("RIFF of the second machine"), 0o600))
@@ -290,7 +293,7 @@ func TestFleet_TwoMachines_ReportTheirOwnRecordings(t *testing.T) {
 	require.Eventually(t, func() bool { return len(srv.Notes()) == 2 }, time.Minute, 10*time.Millisecond)
 	said := run.exits(0, "fleet", "status")
 	assert.Contains(t, said, "dead letters\t1\t")
-	close(release)
+	goOn()
 	assert.Equal(t, 0, exitCode(t, second.Wait()), secondSaid)
 	assert.Equal(t, 9, exitCode(t, first.Wait()), firstSaid)
 	assert.Contains(t, firstSaid.String(), "2 recordings ended on other machines; all recordings of this command: 2 with a note, 1 refused, 0 unresolved")

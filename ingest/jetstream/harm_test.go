@@ -172,7 +172,7 @@ func TestDrain_ServerRestarted_GoesOn(t *testing.T) {
 			s.Shutdown()
 			s.WaitForShutdown()
 			go func() {
-				_, err := Join(t.Context(), f.store.conn, Params{})
+				_, err := joinPatiently(t.Context(), f.store.conn, Params{})
 				joined <- err
 			}()
 			s = startServerWith(t, &server.Options{Port: port, StoreDir: dir})

@@ -70,7 +70,7 @@ func openJournal(t *testing.T, conn *nats.Conn, lease time.Duration) *Journal {
 func openFleet(tb testing.TB, conn *nats.Conn, params Params) *Fleet {
 	tb.Helper()
 	for {
-		f, err := Join(tb.Context(), conn, params)
+		f, err := joinPatiently(tb.Context(), conn, params)
 		if errors.Is(err, ErrNoFleet) {
 			f, err = Begin(tb.Context(), conn, params)
 		}
@@ -81,6 +81,25 @@ func openFleet(tb testing.TB, conn *nats.Conn, params Params) *Fleet {
 		f.store.patience = untilTestEnds
 		return f
 	}
+}
+
+// joinPatiently joins a fleet, however slow its server is.
+func joinPatiently(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
+	for {
+		f, err := Join(ctx, conn, params)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return f, err
+		}
+	}
+}
+
+// patientStore is the store of a fleet that waits for its server until the test ends.
+func patientStore(t *testing.T, conn *nats.Conn) *store {
+	t.Helper()
+	s, err := newStore(conn, Params{})
+	require.NoError(t, err)
+	s.patience = untilTestEnds
+	return s
 }
 
 // untilTestEnds is for conditions that a busy machine may fulfill late. Only the timeout of all tests ends the wait.
@@ -313,9 +332,14 @@ func journalAfter(t *testing.T, s *server.Server) *Journal {
 		keys = append(keys, e.Key)
 	}
 	for _, key := range keys {
-		c, err := impatient.Claim(t.Context(), key)
-		require.NoError(t, err)
-		c.Release()
+		for isHeld := true; isHeld; { // on a busy machine a release may be late
+			c, err := impatient.Claim(t.Context(), key)
+			require.NoError(t, err)
+			c.Release()
+			r, _, err := impatient.read(t.Context(), key)
+			require.NoError(t, err)
+			isHeld = r.Owner != "" && r.Entry.State != ingest.StateCreated
+		}
 	}
 	return openFleet(t, connect(t, s), Params{Lease: untilTestEnds}).Journal()
 }

@@ -604,19 +604,21 @@ func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	const count = 150
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
 	t.Cleanup(srv.Close)
-	publish(t, openFleet(t, connect(t, s), Params{}), dir, count)
+	params := Params{Lease: untilTestEnds}
+	publish(t, openFleet(t, connect(t, s), params), dir, count)
 	srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+	client := srv.Client(clinicaldoc.WithStallTimeout(untilTestEnds)) // so that no create is without a response
 	ended := make(chan error)
 	var log bytes.Buffer
 	for n := range 3 {
-		params := Params{}
+		params := params
 		if n == 0 {
 			params.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		}
 		f := openFleet(t, connect(t, s), params)
 		go func() {
 			var failure error
-			for result, err := range f.Drain(t.Context(), &ingest.Uploader{Client: srv.Client(), Workers: 4}) {
+			for result, err := range f.Drain(t.Context(), &ingest.Uploader{Client: client, Workers: 4}) {
 				if err != nil || result.Ending == Dead {
 					failure = fmt.Errorf("%v %w", result, err)
 				}
@@ -624,7 +626,7 @@ func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 			ended <- failure
 		}()
 	}
-	watch := openFleet(t, connect(t, s), Params{})
+	watch := openFleet(t, connect(t, s), params)
 	require.Eventually(t, func() bool {
 		status, err := watch.Status(t.Context()) // who leads a pause may be late: then it is none for a moment
 		return err == nil && status.Pause != nil && len(status.Workers) == 3 && strings.Contains(status.String(), "paused")

@@ -70,8 +70,7 @@ func earlierProgram(t *testing.T, js jetstream.JetStream, name string, h storeHe
 // joinUpgraded joins a fleet. If that upgrades the store, it does not wait for older programs.
 func joinUpgraded(t *testing.T, conn *nats.Conn) (*Fleet, error) {
 	t.Helper()
-	s, err := newStore(conn, Params{})
-	require.NoError(t, err)
+	s := patientStore(t, conn)
 	s.upgradeWait = 0
 	return joinStore(t.Context(), s, Params{})
 }

@@ -255,6 +255,7 @@ func TestWork_DecidedAndEndedInTheUpload_HasNoResult(t *testing.T) {
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Second).Always()) // until it ends
 		f := e.fleet(defaultLease)
 		recording := filed(t, dir, 1)
 		require.NoError(t, f.Publish(t.Context(), recording))
