@@ -303,8 +303,11 @@ func TestJoin_StoreOfAnotherVersion_IsRejected(t *testing.T) {
 		require.ErrorIs(t, err, ErrStore)
 	}
 	require.NoError(t, js.DeleteKeyValue(t.Context(), "older"))
-	rest, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "older-3"})
-	require.NoError(t, err)
+	var rest jetstream.KeyValue
+	require.Eventually(t, func() bool { // a busy server may refuse to begin a store that soon after it deleted one
+		rest, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "older-3"})
+		return err == nil
+	}, untilTestEnds, 10*time.Millisecond)
 	_, err = rest.Put(t.Context(), "r.1", nil)
 	require.NoError(t, err)
 	_, err = Begin(t.Context(), conn, Params{Name: "older"})

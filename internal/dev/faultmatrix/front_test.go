@@ -38,6 +38,8 @@ type front struct {
 	mu    sync.Mutex
 	seen  []arrival
 	conns []net.Conn
+
+	stopped bool // a connection that was accepted before and comes later is closed
 }
 
 // arrival is a request as it came.
@@ -82,7 +84,12 @@ func (f *front) start() {
 			}
 			f.mu.Lock()
 			f.conns = append(f.conns, conn)
+			stopped := f.stopped
 			f.mu.Unlock()
+			if stopped {
+				_ = conn.Close()
+				return
+			}
 			f.running.Go(func() {
 				defer conn.Close()
 				f.serve(conn)
@@ -94,6 +101,7 @@ func (f *front) start() {
 func (f *front) stop() {
 	_ = f.listener.Close()
 	f.mu.Lock()
+	f.stopped = true
 	for _, conn := range f.conns {
 		_ = conn.Close()
 	}
