@@ -35,11 +35,10 @@ type front struct {
 	sent     atomic.Int64 // bytes to the SDK
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	seen  []arrival
-	conns []net.Conn
-
-	stopped bool // a connection that was accepted before and comes later is closed
+	mu      sync.Mutex
+	seen    []arrival
+	conns   []net.Conn
+	stopped bool // a connection that was accepted before, but is only served now, is closed
 }
 
 // arrival is a request as it came.
