@@ -1,6 +1,7 @@
 package devproxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -21,6 +22,19 @@ func TestStorageAddress_AddressOfAPI_FollowsIt(t *testing.T) {
 		":0": ":0", ":65535": ":0", ":http": ":0",
 	} {
 		assert.Equal(t, storage, storageAddress(api), api)
+	}
+}
+
+func TestAddr_InUse_SaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	address := strings.TrimPrefix(launch(t).url, "http://")
+	for _, args := range [][]string{nil, {"-upstream", "http://127.0.0.1:1"}} {
+		err := Run(t.Context(), "clinicaldoc-devproxy", append([]string{"-addr", address}, args...), io.Discard, io.Discard)
+		taken, ok := errors.AsType[*AddressError](err)
+		require.True(t, ok, err)
+		assert.True(t, strings.HasPrefix(taken.Text, "cannot listen on "+address+": "), taken.Text)
+		assert.Equal(t, "end the program that uses this address, or pass another one with -addr", taken.Do)
+		assert.Equal(t, taken.Text+"; "+taken.Do, err.Error())
 	}
 }
 

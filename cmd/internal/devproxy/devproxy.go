@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -116,9 +117,30 @@ func Run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 		if stray := onlyForTheBox(flags); stray != "" {
 			return &UsageError{fmt.Sprintf("-%s has no effect with -upstream; leave it out", stray)}
 		}
-		return serveUpstream(ctx, set, stdout, stderr)
+		err = serveUpstream(ctx, set, stdout, stderr)
 	default:
-		return serveBox(ctx, set, stdout, stderr)
+		err = serveBox(ctx, set, stdout, stderr)
+	}
+	return listenError(err)
+}
+
+// AddressError means that an address cannot be used, such as one that another program uses. Do says what to do.
+type AddressError struct{ Text, Do string }
+
+func (e *AddressError) Error() string { return e.Text + "; " + e.Do }
+
+// listenError returns an [AddressError] if the error is about a listening address.
+func listenError(err error) error {
+	failed, ok := errors.AsType[*net.OpError](err)
+	if !ok || failed.Op != "listen" {
+		return err
+	}
+	text := "cannot listen"
+	if failed.Addr != nil {
+		text += " on " + failed.Addr.String()
+	}
+	return &AddressError{
+		text + ": " + failed.Err.Error(), "end the program that uses this address, or pass another one with -addr",
 	}
 }
 

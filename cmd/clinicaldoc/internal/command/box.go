@@ -24,6 +24,9 @@ clinicaldoc-devproxy.`,
 			if wrong, ok := errors.AsType[*devproxy.UsageError](err); ok {
 				return usagef("%s", wrong)
 			}
+			if taken, ok := errors.AsType[*devproxy.AddressError](err); ok {
+				return &runError{codeOther, taken.Text, taken.Do}
+			}
 			if err != nil {
 				return errors.New(err.Error()) // a port that is taken is no service that cannot be reached
 			}
