@@ -30,7 +30,7 @@ func TestDoctor_OtherBasePath_IsFound(t *testing.T) {
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL="+strings.TrimSuffix(srv.URL, "/api"))
 	assert.Equal(t, 1, code)
 	assert.Regexp(t, `(?m)^bad +base-path `, said)
-	assert.Contains(t, said, "do: clinicaldoc login "+srv.URL+"\n")
+	assert.Contains(t, said, "do: clinicaldoc login "+srv.URL+" (and unset CLINICALDOC_BASE_URL and CLINICALDOC_TOKEN")
 	assert.Regexp(t, `(?m)^skipped +token +needs base-path`, said, "what cannot be told is not called bad")
 	for _, r := range srv.Requests() {
 		assert.False(t, r.Authorized && r.Path == "/api/user", "the token goes to the base URL that it belongs to alone")

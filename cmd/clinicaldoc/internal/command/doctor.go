@@ -104,6 +104,7 @@ func (d *doctor) step(ctx context.Context, name string, needs []string, do func(
 		c = do(limited)
 		cancel()
 		c.Name, c.Elapsed = name, time.Since(begun).Milliseconds()
+		c.Remedy = despiteVariables(c.Remedy)
 	}
 	if c.State == bad {
 		d.broken[name] = true

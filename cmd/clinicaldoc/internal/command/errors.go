@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -115,8 +117,17 @@ func (e *Env) tell(ctx context.Context, err error) {
 		e.tellText(err)
 	}
 	if do := kindOf(err).do; do != "" {
-		e.IO.Note("  do: %s", do)
+		e.IO.Note("  do: %s", despiteVariables(do))
 	}
+}
+
+// despiteVariables completes the advice to log in if the environment's variables override every login.
+func despiteVariables(do string) string {
+	isSet := os.Getenv(clinicaldoc.EnvBaseURL) != "" || os.Getenv(clinicaldoc.EnvToken) != ""
+	if !isSet || !strings.HasPrefix(do, "clinicaldoc login ") {
+		return do
+	}
+	return do + " (and unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", which override it)"
 }
 
 // tellText prints an error's text; the SDK's begin with the same word.

@@ -94,7 +94,7 @@ func (o *waitOptions) worst(ctx context.Context, failures []error) error {
 		o.tellText(err)
 	}
 	if do := kindOf(first).do; do != "" {
-		o.IO.Note("  do: %s", do)
+		o.IO.Note("  do: %s", despiteVariables(do))
 	}
 	return &codeError{exitCode(ctx, first)}
 }
