@@ -109,12 +109,13 @@ var downloadAudio = &operation{"Notes.DownloadAudio", http.MethodGet, "storage",
 // The recording is requested from storage by a temporary URL, without the token. It uses https unless
 // [WithInsecureHTTP] is set or all servers are on this machine. A download that is cut short continues where it
 // stopped, and the retry policy starts again with every new byte. If storage sends no strong ETag, or another one, the
-// download restarts if w has Seek and Truncate; otherwise it fails with [ErrAudioChanged].
+// download has to restart. It can do so if w has Seek and Truncate; otherwise it fails with [ErrAudioChanged].
 //
-// The error matches [ErrSizeMismatch] if the length differs from the note's audio.size; DownloadAudio reads the note
-// for this meanwhile. It matches [ErrUnexpectedResponse] if the response is not a recording, or may be incomplete. If
-// storage refuses the request, the error also matches the sentinel of that status, such as [ErrNotFound]. The call
-// options apply to the requests to the service. With [WithoutRetry], storage also gets only one request.
+// The error matches [ErrSizeMismatch] if the length differs from the note's audio.size. DownloadAudio reads the note
+// for this during the download. It matches [ErrUnexpectedResponse] if the response is not a recording, or may be
+// incomplete. If storage refuses the request, the error also matches the sentinel of that status, such as
+// [ErrNotFound]. The call options apply to the requests to the service. With [WithoutRetry], storage also gets only
+// one request.
 func (s *NotesService) DownloadAudio(
 	ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption,
 ) (int64, error) {

@@ -40,7 +40,7 @@ const (
 	AccessDisclosed = "disclosed" // the caller gets the record
 	AccessRead      = "read"      // the client read the record for the call, and the caller does not get it
 	AccessRefused   = "refused"   // the client read the record and rejected it, as one of another patient
-	AccessNone      = "none"      // nothing of the record came back, as after a deletion
+	AccessNone      = "none"      // the service returned no record, as after a deletion
 )
 
 // LogValue returns the fields without the patient's ID.
@@ -55,9 +55,9 @@ func (a Access) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Access", a) }
 
-// WithAudit calls the function for each record that a call discloses or changes. These are each note that a method
-// returns, yields, passes to a callback or puts into an error, and each recording. Changes count also if their
-// outcome is unknown. It is called once for each call and record, before the caller gets the record.
+// WithAudit calls the function for each record that a call discloses or changes. Disclosed records are recordings, and
+// notes that a method returns, yields, passes to a callback or puts into an error. Changes are reported even if their
+// outcome is unknown. The function is called once for each call and record, before the caller gets the record.
 //
 // Records that the client reads only for its own work are reported too, at the end of the call. Examples are notes
 // that an edit compares, notes and recordings that FindCreated searches, and rows of a list that were not yielded.
@@ -65,16 +65,15 @@ func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Acce
 // [AudioStream] are not reported. [Client.Do] is reported if its path contains "/progress-notes". Tokens and users
 // are not reported.
 //
-// If the function returns an error, the caller does not get the record: the error of the call is a
-// [*NotAuditedError], which matches [ErrNotAudited]. It ends an iterator. A change is not undone: the error says that
-// it was made.
+// If the function returns an error, the caller does not get the record: the error of the call is a [*NotAuditedError],
+// which matches [ErrNotAudited]. That error ends an iterator. A change is not undone: the error says that it was made.
 //
 // The function runs in the goroutine of the call, so it must be safe for concurrent use. A function that blocks delays
 // its call. The context has the values of the call's context, and does not end with it: a canceled call is reported
 // too. If the function panics, the panic leaves the call. It must not read notes with the same client.
 //
-// With WithAudit, [Response].Body is empty if the record was withheld or the client rejected the response, and in calls
-// that consist of several requests. After a refusal of the service, which is not reported, it holds the refusal.
+// With WithAudit, [Response].Body is empty if the record was withheld or the client rejected the response, and in
+// calls that consist of several requests. A refusal of the service is not reported; Body then contains it.
 //
 // If the option is passed twice, the last function is used.
 func WithAudit(audit func(ctx context.Context, access Access) error) Option {

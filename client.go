@@ -49,8 +49,8 @@ type core struct {
 	creates *creates.Registry // the creates of this client and what became of them
 }
 
-// NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may have a path prefix,
-// with or without a slash at its end. It makes no request.
+// NewClient returns a client for the service at baseURL. That is the URL before /v1 and /user. It may have a path
+// prefix, and may end with a slash. NewClient makes no request.
 //
 // The token is sent only to the origin of baseURL, and is never printed. NewClient returns an error matching
 // [ErrInvalidArgument] if the base URL, the token or an option is invalid. Plain http to another machine is also an

@@ -80,12 +80,12 @@ type Assumptions struct {
 //
 //   - It returns the note if the response contained its ID, if its recording is byte for byte what was sent, or if it
 //     has the unique name that the caller promises. Names, sizes, users and times that are merely alike prove nothing.
-//   - It returns an error matching [ErrNotCreated] if no note can come from the create: Settle has passed, the list is
-//     complete, the create was sent with the same token or by the same user, and every note made since is known to come
-//     from elsewhere. Creating the note again is then safe.
+//   - It returns an error matching [ErrNotCreated] if no note can come from the create. For that, Settle must have
+//     passed, and the list must be complete. The create must have been sent with the same token or by the same user.
+//     Every note made since must be known to come from elsewhere. Creating the note again is then safe.
 //   - Otherwise it returns an [*OutcomeUnknownError] that contains the reason and the time from which another call can
-//     help. Its Candidates are the notes that a person should compare. Another process can make that call, with the
-//     error decoded from JSON.
+//     help. Another process can make that call, with the error decoded from JSON. The error's Candidates are the notes
+//     that a person should compare.
 //
 // Pass the same headers and query parameters as in Create. They may select a tenant, so FindCreated does not decide
 // with different ones. Headers that only name a request, such as X-Request-Id, may differ.

@@ -27,14 +27,14 @@ import (
 // call whose options are rejected does not start. The call of an iterator lasts as long as the range over it.
 //
 // Hooks run in the goroutine of the call, so they must be safe for concurrent use. A hook that blocks delays only its
-// own call. The call's context still applies; the stall timeout does not. If a hook panics, the panic leaves the call,
-// and the hooks for the end of what has started are still called.
+// own call. The call's context still applies; the stall timeout does not. If a hook panics, the panic leaves the call.
+// The end hooks of the call and attempt that have started are still called.
 //
 // Hooks receive names and numbers, except Err. They receive no URLs, IDs, headers or bodies.
 type Hooks struct {
-	// CallStart is called when a call starts; Operation is set. The call uses the values of the returned context.
-	// It ignores that context's deadline and cancellation. A nil context, or one with another [httptrace.ClientTrace],
-	// which would see headers, is ignored.
+	// CallStart is called when a call starts; Operation is set. The call uses the values of the returned context. It
+	// ignores that context's deadline and cancellation. A nil context is ignored. One with another
+	// [httptrace.ClientTrace] is ignored too, because that would see headers.
 	CallStart func(ctx context.Context, call Call) context.Context
 
 	// AttemptStart is called just before a request is sent, after the limiter and the token source. The fields up to

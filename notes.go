@@ -51,10 +51,10 @@ type CreateNoteParams struct {
 	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64) `json:"-"`
 	// BeforeCommit, if not nil, is called for each attempt when everything except the last bytes of the request has
-	// been sent, in the goroutine of Create. The last bytes are sent only if it returns nil. If it returns an error, or
-	// the context ends while it runs, Create returns that error: the service never has the complete request, so the
-	// note does not exist. A journal written here is on disk before a note can exist. The context is that of the
-	// attempt.
+	// been sent, in the goroutine of Create. The last bytes are sent only if it returns nil. If it returns an error,
+	// or the context ends while it runs, Create returns that error. The service then never has the complete request,
+	// so the note does not exist. A journal written here is on disk before a note can exist. The context is that of
+	// the attempt.
 	BeforeCommit func(ctx context.Context) error `json:"-"`
 }
 
@@ -66,8 +66,8 @@ type CreateNoteParams struct {
 // note, and matches [ErrPatientMismatch]. Other errors match [ErrValidation], with Fields, or [ErrTooLarge]. The error
 // matches [ErrInvalidArgument] if an ID is negative or the [AudioSource] is unusable.
 //
-// A file that is cut short, or is not a recording, is sent anyway. [WithLogger] logs a warning for it, whose attribute
-// "error" matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call
+// A file that is cut short, or is not a recording, is sent anyway. [WithLogger] logs a warning for it. The warning's
+// attribute "error" matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call
 // CheckRecording of that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	var made *ProgressNote // set also if the caller gets an error instead
@@ -138,7 +138,7 @@ func (c *Client) warnUnusable(ctx context.Context, why error) {
 // maxCreates is how often CreateOnce uploads a recording at most.
 const maxCreates = 3
 
-// CreateOnce creates a note and resolves an unknown outcome: it calls Create, then FindCreated if the outcome is
+// CreateOnce creates a note and resolves an unknown outcome. It calls Create, then FindCreated if the outcome is
 // unknown, and Create again if the note was certainly not created. It uploads the recording at most three times.
 //
 // If FindCreated cannot decide, CreateOnce returns its [*OutcomeUnknownError] and does not upload again. A recording
@@ -278,7 +278,7 @@ type UpdateNoteParams struct {
 	Extra map[string]any `json:"-"`
 }
 
-// Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
+// Update changes a note and returns the changed note. The service may trim white space at the ends of texts.
 //
 // After a lost response, Update reads the note before it retries. If the note has the params' texts, Update returns it.
 // If the note's updated_at shows a later change, or has no zone and is less than 12 hours old, Update does not
@@ -441,10 +441,10 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 }
 
 // Sign marks a note as reviewed and signed, and returns it. If transcription and analysis are not both complete, the
-// error matches [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
-// out.
+// error matches [ErrNoteIncomplete], whatever status the service uses. To find out, Sign reads the note once after a
+// refusal.
 //
-// After a lost response the note is read too. If it is signed, Sign returns it. It is signed again only if its
+// After a lost response Sign reads the note too. If it is signed, Sign returns it. It is signed again only if its
 // updated_at shows no change since; otherwise the error is a [*ConflictError]. An error after which the note may be
 // signed, now or later, matches [ErrOutcomeUnknown]. [IfUnchanged] compares the note with what the caller read, before
 // and after.

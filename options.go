@@ -194,8 +194,8 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug
-// level, failures as warnings. It also logs warnings with the paths of response members that cannot be read, and
-// for recordings that are cut short or are not recordings (see [NotesService.Create]).
+// level, failures as warnings. It also warns of response members that cannot be read, with their paths, and of uploads
+// that are cut short or are not recordings (see [NotesService.Create]).
 func WithLogger(logger *slog.Logger) Option {
 	return optionIf(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// Response is what came back for a call; see [WithResponse].
+// Response is the service's response to a call; see [WithResponse].
 type Response struct {
 	StatusCode int         // of the last response; 0 if there was none
 	Header     http.Header // of the last response

@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// User is a user of the service. It prints as its id.
+// User is a user of the service. It prints as its ID.
 type User struct {
 	ID        int64     `json:"id"`
 	Name      string    `json:"name"`
