@@ -20,12 +20,12 @@ var (
 	ErrJournalVersion = redact.New("not a journal of this version")
 	// ErrOtherService: the journal holds another service's recordings, or those of a client with other headers.
 	ErrOtherService = fileheader.ErrOtherService
-	// ErrOtherUser: the journal holds another user's recordings: this one may not see all of their notes.
+	// ErrOtherUser: the journal holds another user's recordings. The client's user may not see all of their notes.
 	ErrOtherUser = fileheader.ErrOtherUser
 	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size, or it is
 	// unresolved under another name.
 	ErrKeyReused = redact.New("key was used for another recording")
-	// ErrTooEarly: a person decided that a recording has no note before that can be known; see [Resolution].Force.
+	// ErrTooEarly: a person decided too early that a recording has no note; see [Resolution].Force.
 	ErrTooEarly = redact.New("too early to decide")
 	// ErrTaken: another worker has the recording at this moment, or took it over.
 	ErrTaken = redact.New("another worker has the recording")

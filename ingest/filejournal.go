@@ -266,8 +266,8 @@ func (j *FileJournal) breakWith(err error) {
 	j.broken = err
 }
 
-// Warning returns a problem that does not end anything, or nil: outdated lines could not be dropped because the file
-// cannot be replaced.
+// Warning returns a problem that does not end a run, or nil. The problem is that outdated lines could not be dropped,
+// because the file cannot be replaced.
 func (j *FileJournal) Warning() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -175,9 +175,9 @@ func (j *FileJournal) rewrite(texts [][]byte) error {
 const renameChecks = 20
 
 // Rename moves the journal to another address of its service, or to other headers of the client. It reads up to twenty
-// of the newest notes that the journal knows. Unless it knows none, at least one of them must exist, and those that
-// exist must belong to the patients that the journal has. Otherwise Rename changes nothing and returns an error
-// matching [ErrOtherService]. For another user than the journal's the error matches [ErrOtherUser].
+// of the newest notes that the journal knows. If it knows any, at least one of them must exist, and those that exist
+// must belong to the patients that the journal has. Otherwise Rename changes nothing and returns an error matching
+// [ErrOtherService]. For another user than the journal's the error matches [ErrOtherUser].
 func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) error {
 	owner, err := OwnerOf(ctx, client)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 // Journal records what became of each recording, so none becomes two notes. [FileJournal] serves one machine.
 //
-// A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several
-// goroutines.
+// A journal sees neither keys nor names nor patients, only hashes of them. Its methods must be safe for concurrent
+// use.
 type Journal interface {
 	// Bind sets the owner of the recordings. It is called before all other methods. If the journal belongs to another
 	// service, or to a client with other headers, the error matches [ErrOtherService]; for another user it matches
@@ -63,10 +63,10 @@ type Claim interface {
 	// Entry returns what is known of the key. Its state is [StateClaimed] if nothing is known or the recording has no
 	// note. By, Replaced and Excluded are then as they were saved last.
 	Entry() Entry
-	// Save replaces the entry. If Save returns nil, [StateCommitting] and all later states are durable, and the caller
-	// still had the claim. If another worker took over the claim, Save writes nothing and the error matches [ErrTaken].
-	// After any error the caller must not send the recording's last bytes. [StateCreated] is saved whoever has the
-	// claim, unless the journal already knows a note.
+	// Save replaces the entry. If Save returns nil, the caller still had the claim, and the entry is durable from
+	// [StateCommitting] on. If another worker took over the claim, Save writes nothing and the error matches
+	// [ErrTaken]. After any error the caller must not send the recording's last bytes. [StateCreated] is saved even
+	// without the claim, unless the journal already knows a note.
 	//
 	// A journal of several processes must not let two recordings of a patient with the same SHA256 be committing or
 	// unresolved at the same time. Nobody could tell their notes apart. The error of the second one matches
@@ -90,9 +90,9 @@ type Entry struct {
 	Found   bool      // created: a search or a person found the note; Create did not return it
 	Why     string    // refused, unresolved: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
-	// Loss is what else is known of an unresolved recording: an OutcomeUnknownError in JSON without its params, which
-	// the recording has. While it is committing, Loss reports that its user is not known. A journal keeps it as it
-	// is.
+	// Loss is what else is known of an unresolved recording. It is an OutcomeUnknownError in JSON, without the params
+	// that the recording has. While the recording is committing, Loss reports that its user is not known. A journal
+	// keeps Loss unchanged.
 	Loss json.RawMessage `json:",omitempty"`
 	// NoteCreatedAt distinguishes the note from a later one with the same ID. It is zero if it is not known.
 	NoteCreatedAt time.Time `json:",omitzero"`

@@ -64,7 +64,7 @@ func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 type ManifestOption func(*manifest)
 
 // WithDefaults sets the patient and the prompt of lines without one. If one of them is 0, each line must contain its
-// own. So with this option, every line needs a prompt too.
+// own. Every line then has a prompt, which is optional without this option.
 func WithDefaults(patientID, promptID int64) ManifestOption {
 	return func(m *manifest) {
 		m.defaultPatient = patientID

@@ -21,7 +21,7 @@ type Event struct {
 	Sent, Size int64
 	Result     *Result  // of the recording that ended; nil for the other events
 	Pause      *Pause   // begins or ends a pause of the run; nil for the other events
-	Progress   Progress // the sum
+	Progress   Progress // of the run so far
 
 	// RateLimitWait is how long the client now waits for a rate limit of the service. It is zero for the other events.
 	RateLimitWait time.Duration

@@ -24,7 +24,7 @@ type Report struct {
 	Pauses []Pause // when everything failed in the same way, and when it went on
 	Began  time.Time
 	Took   time.Duration
-	Err    error // of the complete run; nil: it reached its end
+	Err    error // why the run ended early; nil: it reached its end
 }
 
 // RunAll runs to the end and returns the result of each recording. It waits until the notes are complete, unless Until
@@ -58,7 +58,7 @@ func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, e
 	return report
 }
 
-// Count returns how many recordings ended so, without those of earlier runs.
+// Count returns how many recordings ended with the status, without those of earlier runs.
 func (r *Report) Count(status Status) int {
 	count := 0
 	for _, result := range r.Results {
@@ -69,7 +69,8 @@ func (r *Report) Count(status Status) int {
 	return count
 }
 
-// OK reports whether every recording is done, those of earlier runs included: its note has reached Uploader.Until.
+// OK reports whether every recording is done, including those of earlier runs. A recording is done if its note has
+// reached Uploader.Until.
 func (r *Report) OK() bool {
 	if r.Err != nil || len(r.Left) > 0 {
 		return false

@@ -35,9 +35,9 @@ type Result struct {
 	Candidates []int64
 	// Err explains the statuses refused, unresolved, processing and failed. It is the error of Create, FindCreated or
 	// WaitAll, or one of this package; [clinicaldoc.Retryable] reports whether the next run may succeed. It matches
-	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds,
-	// [clinicaldoc.ErrNotFound] if the note was deleted, and [clinicaldoc.ErrPatientMismatch] if it belongs to another
-	// patient now.
+	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which is in Note.ErrorState. It matches
+	// [clinicaldoc.ErrNotFound] if the note was deleted, and [clinicaldoc.ErrPatientMismatch] if the note now belongs
+	// to another patient.
 	Err  error
 	Took time.Duration // since it was begun
 }
@@ -48,7 +48,7 @@ type Status int
 // How a recording can end. If [Uploader].Until is [clinicaldoc.StageUploaded], a recording that has a note is Created
 // or AlreadyThere. Otherwise it is Complete, Processing or Failed.
 const (
-	Created      Status = iota + 1 // its note was created, or found to be
+	Created      Status = iota + 1 // this run created its note, as the response or a search showed
 	AlreadyThere                   // an earlier run, or an equal recording of this one, created it
 	Refused                        // no note exists; see Result.Err. The next run tries once more
 	InDoubt                        // a note may exist; see Result.Err and Until. The next run searches again

@@ -25,8 +25,8 @@ type Retention struct {
 	Within time.Duration
 }
 
-// JournalReader is the part of a [Journal] that [Retention] reads. Every Journal is one; a [ReadOnlyJournal] is one
-// too, and other processes can use the journal meanwhile.
+// JournalReader is the part of a [Journal] that [Retention] reads. Every Journal is a JournalReader. A
+// [ReadOnlyJournal] is one too, and lets other processes use the journal meanwhile.
 type JournalReader interface {
 	Bind(ctx context.Context, owner Owner) (Binding, error)
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)

@@ -21,11 +21,11 @@ type Uploader struct {
 	// Find configures FindCreated for recordings whose outcome is unknown. Exclude and Unresolved are added to what the
 	// journal knows. OnProgress is not called. With WithoutAudio no recording of a note is read, for any purpose.
 	Find clinicaldoc.FindCreatedParams
-	// AllNew states that nothing but this journal's own uploads can have made notes of the recordings. Otherwise the
-	// patient's notes are searched before a recording is uploaded that the journal does not know. A note with the
-	// same content is "already there". A note with the same name that cannot be ruled out leaves the recording
-	// unresolved. The search costs one list for each patient and run, and prevents a second note if the journal was
-	// lost, restored, or begun in another place.
+	// AllNew states that only this journal's own uploads can have made notes of the recordings. Otherwise the
+	// patient's notes are searched before a recording is uploaded that the journal does not know. A note with the same
+	// content is "already there". A note with the same name that cannot be ruled out leaves the recording unresolved.
+	// The search costs one list for each patient and run, and prevents a second note if the journal was lost,
+	// restored, or begun in another place.
 	AllNew bool
 	// Until is the stage at which a recording is done. It makes results Complete, Processing or Failed. If it is
 	// [clinicaldoc.StageUploaded], a recording is done when its note exists. If zero, it defaults to StageComplete for
@@ -62,10 +62,10 @@ func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 // occupy a worker: FindCreated searches for its note, for ten minutes if necessary. Cancel the context to wait no
 // longer.
 //
-// An error of the complete run is yielded once, last, with a zero Result. It means that the journal cannot be used,
-// that everything fails in the same way, that the context ended, or that the recordings ended with an error.
-// [errors.Is] and [errors.As] find that error. Unless the context ended, uploads that were begun are finished.
-// Recordings that were not begun have no result.
+// An error that ends the run is yielded once, last, with a zero Result. It means that the journal cannot be used, that
+// everything fails in the same way, that the context ended, or that the recordings ended with an error. [errors.Is]
+// and [errors.As] find that error. Unless the context ended, uploads that were begun are finished. Recordings that
+// were not begun have no result.
 //
 // If Until is above StageUploaded, the result of a recording is yielded when its note has reached that stage, or has
 // failed. Run reads the notes from time to time during the uploads, and after the last one for up to MaxWait. It also
@@ -73,9 +73,9 @@ func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 // [Result].Earlier. Other notes are Processing. Results that wait for their notes are kept in memory.
 //
 // Run ends within 20 seconds after its context, a break or a panic. It ends the uploads that are not complete, waits
-// half that time for the responses to the others, and leaves unresolved recordings to the next run. Another goroutine
-// draws recordings one by one as workers become free. The iterator may wait for the next one, if its wait ends with the
-// context. Memory does not grow with their number.
+// up to 10 seconds for the responses to the others, and leaves unresolved recordings to the next run. Another
+// goroutine draws recordings one by one as workers become free. The iterator may wait for the next one, if its wait
+// ends with the context. Memory does not grow with the number of recordings.
 func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := u.check(ctx); err != nil {
