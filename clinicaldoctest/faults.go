@@ -180,10 +180,9 @@ func TruncateChunked(n int) Fault { return newFault("truncate-chunked", n, 0) }
 // SlowBody sends the response's body in pieces of n bytes with a pause after each.
 func SlowBody(n int, pause time.Duration) Fault { return newFault("slow", max(n, 1), max(pause, 1)) }
 
-// Silent stops all reads and writes on the request's connection but leaves it
-// open, as if a machine on the way had died. Over HTTP/2 this affects every
-// request of the connection. With [Fault.CommitAfter] the request is read and
-// carried out first.
+// Silent stops all reads and writes on the request's connection but leaves it open, as if a machine between client and
+// server had failed. Over HTTP/2 this affects every request of the connection. With [Fault.CommitAfter] the request is
+// read and carried out first.
 func Silent() Fault { return newFault("silent", 0, 0) }
 
 // Lagging responds to a read like a replica that is behind by that time, by the

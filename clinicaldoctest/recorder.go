@@ -22,9 +22,9 @@ const maxRequests = 10_000
 type Request struct {
 	ID      string // also sent back as X-Request-Id
 	Time    time.Time
-	Storage bool // asked of the storage instead of the API
-	// Route is such as "GET /v1/progress-notes/{id}". It is empty for a path or
-	// method the API does not have, and RouteAudio for all of the storage.
+	Storage bool // sent to storage instead of the API
+	// Route is the route, such as "GET /v1/progress-notes/{id}". It is empty for a path or method that the API does
+	// not have. It is RouteAudio for every request to storage.
 	Route  string
 	Method string
 	Path   string
@@ -34,13 +34,12 @@ type Request struct {
 	Authorized bool
 	// ContentLength is what the client announced; -1 is a chunked body.
 	ContentLength int64
-	Fault         string // the injected fault it met, if any
-	// NoteID is the note that the request created, changed, signed or deleted;
-	// 0 when it did nothing, or has not yet done it.
+	Fault         string // the injected fault that applied, if any
+	// NoteID is the note that the request created, changed, signed or deleted; 0 if there is none, or not yet.
 	NoteID int64
 
-	// Status is the answer's; 0 when none was sent. The numbers below are
-	// complete once the answer is.
+	// Status is the status of the response, or 0 if none was sent. The numbers below are final when the response is
+	// complete.
 	Status        int
 	BytesReceived int64
 	BytesSent     int64
@@ -55,8 +54,7 @@ func (r *Request) clone() Request {
 	return own
 }
 
-// Requests returns the requests seen so far, oldest first; of a great many, no
-// fewer than the last 9,000.
+// Requests returns the recorded requests, oldest first. It keeps at least the last 9,000.
 func (s *Server) Requests() []Request {
 	return s.state().requests.list()
 }

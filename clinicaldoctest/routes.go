@@ -14,8 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-// The routes of the service, as [Server.Inject] takes them and [Request.Route]
-// gives them. RouteAudio is the storage's.
+// The routes of the service, for [Server.Inject] and in [Request.Route]. RouteAudio is a route of storage.
 //
 //nolint:gosec // paths, no credentials
 const (
@@ -78,7 +77,7 @@ func always(a answer) effect { return func(time.Time) answer { return a } }
 
 var apiRoutes = slices.Sorted(maps.Keys(endpoints))
 
-// Routes returns every route of the service, the storage's included.
+// Routes returns every route of the service and of storage.
 func Routes() []string { return append([]string{RouteAudio}, apiRoutes...) }
 
 // match is what the router found for a request.

@@ -25,14 +25,14 @@ type User struct {
 	Name   string // "": "User <id>"
 	Email  string // "": "user<id>@example.test"
 	TeamID int64  // 0: the team of the server's first user
-	Token  string // "": one is made
+	Token  string // "": a random one
 }
 
 // Token is a seeded access token.
 type Token struct {
 	ID     int64
 	Name   string
-	Secret string // what goes after "Bearer "
+	Secret string // what a client sends after "Bearer "
 }
 
 // Patient is a seeded patient.
@@ -51,7 +51,7 @@ type Prompt struct {
 // firstPrompts is how many prompts a server starts with: 1 to 9.
 const firstPrompts = 9
 
-// Note is a note as a test seeds it and reads it back.
+// Note is a note that a test adds, or reads back.
 type Note struct {
 	ID        int64 // 0: the next free id
 	UserID    int64 // 0: the server's first user
@@ -59,14 +59,14 @@ type Note struct {
 	PromptID  int64 // 0: 1
 	Name      string
 	Stage     Stage // "": complete
-	// Stuck keeps a seeded note in its stage for ever.
+	// Stuck keeps an added note in its stage forever.
 	Stuck         bool
-	Transcription string // what it says, or will say once processed
+	Transcription string // the text that the note has, or will have once processed
 	Analysis      string
 	ErrorState    string // of a note in StageFailed
 	CreatedAt     time.Time
-	// Audio is the recording of a seeded note; nil is a second of silence, or
-	// AudioSize bytes of it. Notes read back have only AudioSize and AudioSHA256.
+	// Audio is the recording of an added note. If nil, it is a second of silence, or AudioSize bytes of it. A note
+	// that is read back has only AudioSize and AudioSHA256.
 	Audio       []byte
 	AudioSize   int64
 	AudioSHA256 string
@@ -204,7 +204,7 @@ func (n Note) firstVersion(e *entry, recording *audio, now time.Time) (*note, er
 	return first, err
 }
 
-// Notes returns every note the server holds, in the order of their ids.
+// Notes returns all notes of the server in the order of their IDs.
 func (s *Server) Notes() []Note { return s.state().newest(math.MaxInt) }
 
 // newest returns up to count notes, those with the highest ids, in ascending

@@ -112,8 +112,8 @@ func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 // [Server.Client] and [Server.Transport] reach it.
 func InProcess() Option { return func(c *config) { c.inProcess = true } }
 
-// NewServer starts a server with one user and no notes. Like
-// httptest.NewServer it panics when it cannot listen; see [Start].
+// NewServer starts a server with one user and no notes. Like httptest.NewServer it panics if it cannot listen; see
+// [Start].
 func NewServer(opts ...Option) *Server {
 	s, err := Start(opts...)
 	if err != nil {
@@ -214,8 +214,8 @@ func listenTCP(addr string) (net.Listener, error) {
 	return net.Listen("tcp", addr) //nolint:noctx // it does not wait for anything
 }
 
-// Transport returns a RoundTripper that reaches both the API and the storage,
-// the only one that does when the server runs [InProcess].
+// Transport returns a RoundTripper that reaches both the API and the storage. No other one reaches a server
+// [InProcess].
 func (s *Server) Transport() http.RoundTripper { return s.transport }
 
 // Handler returns the API and the storage as one handler, which distinguishes

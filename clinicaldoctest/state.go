@@ -68,9 +68,8 @@ func (s *state) variant() *Variant { return s.rules.Load() }
 // now is the service's time.
 func (s *state) now() time.Time { return s.clock.now().Add(s.variant().ClockOffset) }
 
-// Reset brings the server back to its start: the first user with its token, the
-// options it was started with, and nothing else, neither notes nor faults nor
-// requests. Requests that are being served end as if before it.
+// Reset returns the server to its start: the first user with its token, and the options that it was started with. It
+// removes notes, faults and requests. Requests in progress end as if they had come before it.
 func (s *Server) Reset() {
 	old := s.current.Swap(newState(s, s.initial))
 	old.mu.Lock()

@@ -13,12 +13,11 @@ import (
 	"time"
 )
 
-// WithTLS serves https with a certificate of the server's own, over HTTP/2 where
-// the client speaks it. [Server.Client] and [Server.Transport] know the
-// certificate; others take it from [Server.Certificate].
+// WithTLS serves https with a certificate of the server's own, over HTTP/2 if the client supports it. [Server.Client]
+// and [Server.Transport] know the certificate; others take it from [Server.Certificate].
 func WithTLS() Option { return func(c *config) { c.tls = true } }
 
-// Certificate returns the certificate of a server with TLS, nil of one without.
+// Certificate returns the certificate of a server with TLS, or nil without TLS.
 func (s *Server) Certificate() *x509.Certificate {
 	if s.certificate == nil {
 		return nil

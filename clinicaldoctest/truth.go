@@ -16,7 +16,7 @@ type Creation struct {
 	NoteID    int64
 	RequestID string // of the [Request] that made it
 	Time      time.Time
-	DeletedAt time.Time // zero: it is still there
+	DeletedAt time.Time // zero if it still exists
 
 	UserID    int64
 	PatientID int64

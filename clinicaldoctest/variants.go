@@ -13,125 +13,119 @@ type Variant struct {
 	// Name labels the variant in test output and on command lines.
 	Name string
 
-	// BasePath is put before every API path, as "/api" would be; slashes around
-	// it do not matter.
+	// BasePath is a prefix of every API path, such as "/api". Slashes around it do not matter.
 	BasePath string
 
 	// Query holds the names of the list's query parameters.
 	Query QueryNames
-	// RefuseUnknownQuery answers 400 to a query parameter that is not in Query. By default it is ignored, so a
+	// RefuseUnknownQuery responds with 400 to a query parameter that is not in Query. By default it is ignored, so a
 	// wrong patient filter lists every patient's notes.
 	RefuseUnknownQuery bool
-	// RefuseUnknownFilter answers 400 to such a parameter only if it is a
-	// "filter[...]".
+	// RefuseUnknownFilter responds with 400 to such a parameter only if it is a "filter[...]".
 	RefuseUnknownFilter bool
-	// RefuseEmptyQuery answers 422 to a filter, page size or sort without a
-	// value; by default it is as if it were not there.
+	// RefuseEmptyQuery responds with 422 to a filter, page size or sort without a value. By default such a parameter
+	// is ignored.
 	RefuseEmptyQuery bool
-	// OldestFirst makes the list start with the oldest note when no sort is asked for.
+	// OldestFirst makes the list start with the oldest note if the request has no sort.
 	OldestFirst bool
-	// DefaultPageSize is used when no page size is asked for; 0 is 15.
+	// DefaultPageSize is the page size if the request has none. If zero, it defaults to 15.
 	DefaultPageSize int
 	// ClampPageSize moves a page size outside 1 to 100 to the nearest bound
 	// instead of refusing it with 422.
 	ClampPageSize bool
 	// Pagination is the shape of the list's body.
 	Pagination Pagination
-	// LinksKeepQuery carries filter, page size and sort over into the page
-	// links; by default they hold the page or cursor alone.
+	// LinksKeepQuery puts filter, page size and sort into the page links. By default the links contain only the page
+	// or cursor.
 	LinksKeepQuery bool
-	// LinkOrigin replaces scheme and host in the page links, as happens behind
-	// a proxy the application does not know about.
+	// LinkOrigin replaces scheme and host in the page links, as behind a proxy that the application does not know.
 	LinkOrigin string
-	// PageSizeAsString gives the page size back as a JSON string.
+	// PageSizeAsString returns the page size as a JSON string.
 	PageSizeAsString bool
 
-	// ListTexts says how much of a note's texts a list's rows show.
+	// ListTexts sets how much of a note's texts the rows of a list contain.
 	ListTexts ListTexts
 
-	// WrapObjects puts a single note or user inside a "data" member.
+	// WrapObjects puts a single note or user into a member "data".
 	WrapObjects bool
-	// Empty says how a field without a value appears.
+	// Empty sets how a field without a value appears.
 	Empty Empty
-	// ExtraFields adds members the description does not know to notes, users,
-	// token records and confirmations.
+	// ExtraFields adds undescribed members to notes, users, token records and confirmations.
 	ExtraFields bool
 	// Times is the format of every timestamp.
 	Times TimeFormat
-	// NumbersAsStrings gives the numbers of audio and page metadata as JSON strings.
+	// NumbersAsStrings returns the numbers of audio and page metadata as JSON strings.
 	NumbersAsStrings bool
-	// ClockOffset is how far the service's clock is off, in what it dates and
-	// in its Date header alike.
+	// ClockOffset is how far the service's clock is off, both in timestamps and in the Date header.
 	ClockOffset time.Duration
 	// DateOffset is an additional error of the Date header, as when a proxy with its own clock writes it.
 	DateOffset time.Duration
-	// Patient says how a note names its patient.
+	// Patient sets how a note names its patient.
 	Patient PatientShape
-	// FrameworkTexts gives error messages as the web framework words them
-	// instead of as the description does.
+	// FrameworkTexts uses the web framework's error messages instead of those of the description.
 	FrameworkTexts bool
 	// NoRequestID sends no X-Request-Id.
 	NoRequestID bool
-	// Compress sends JSON as gzip to clients that take it.
+	// Compress sends JSON as gzip to clients that accept it.
 	Compress bool
-	// AlwaysJSON gives JSON errors to clients that did not ask for JSON. By
-	// default they get HTML and, for 401 and 422, a redirect.
+	// AlwaysJSON sends JSON errors also to clients that did not ask for JSON. By default they get HTML or, for 401 and
+	// 422, a redirect.
 	AlwaysJSON bool
 
-	// CreateStatus answers a creation; 0 is 201.
+	// CreateStatus is the status of the response to a create. If zero, it defaults to 201.
 	CreateStatus int
-	// DeleteStatus answers a deletion or revocation; 0 is 200. With 204 there is no body.
+	// DeleteStatus is the status of the response to a deletion or revocation. If zero, it defaults to 200. With 204
+	// there is no body.
 	DeleteStatus int
-	// IncompleteSignStatus refuses to sign an unfinished note; 0 is 422.
+	// IncompleteSignStatus is the status with which the service refuses to sign an incomplete note. If zero, it
+	// defaults to 422.
 	IncompleteSignStatus int
-	// IncompleteSignGeneric words that refusal without naming its reason.
+	// IncompleteSignGeneric leaves the reason out of that refusal's message.
 	IncompleteSignGeneric bool
-	// SignedChangeStatus refuses to update or delete a signed note; 0 allows it.
+	// SignedChangeStatus is the status with which the service refuses to update or delete a signed note. If zero, it
+	// allows both.
 	SignedChangeStatus int
 
-	// OptionalParts names the parts of a creation that may be missing.
+	// OptionalParts lists the parts of a create that may be missing.
 	OptionalParts []string
-	// PatientsMustExist refuses a patient that was not seeded; by default any
-	// positive id is a patient.
+	// PatientsMustExist refuses a patient that was not added. By default any positive ID is a patient.
 	PatientsMustExist bool
-	// PromptsMustExist refuses a prompt that is not among the first nine and was
-	// not seeded; by default any positive id is a prompt.
+	// PromptsMustExist refuses a prompt that was not added and is not one of the first nine. By default any positive
+	// ID is a prompt.
 	PromptsMustExist bool
-	// ReuseIDs gives a new note the id of the note that was deleted last, as a
-	// database may that keeps no count; by default no id is used twice.
+	// ReuseIDs gives a new note the ID of the note that was deleted last, as a database without a counter may do. By
+	// default no ID is used twice.
 	ReuseIDs bool
-	// NameLength cuts a name to that many characters; 0 refuses one of more than 255.
+	// NameLength cuts a name to that many characters. If zero, a name of more than 255 is refused.
 	NameLength int
 	// DecomposeNames stores letters with a mark as a letter and a mark, in
 	// Unicode's form NFD.
 	DecomposeNames bool
-	// RefuseMalformedBody answers 400 to an update whose body is neither a JSON object nor a form. By default such
-	// a body counts as empty.
+	// RefuseMalformedBody responds with 400 to an update whose body is neither a JSON object nor a form. By default
+	// such a body counts as empty.
 	RefuseMalformedBody bool
-	// RefuseEmptyText answers 422 to an update that empties a transcription or
-	// an analysis; by default it clears it.
+	// RefuseEmptyText responds with 422 to an update that empties a transcription or an analysis. By default the text
+	// becomes empty.
 	RefuseEmptyText bool
-	// KeepOuterSpace stores text with the white space around it, which is
-	// trimmed by default.
+	// KeepOuterSpace stores a text with the white space around it. By default that is trimmed.
 	KeepOuterSpace bool
 
 	// RateLimit is the number of requests a user may make per RateWindow. If zero, there is no limit.
 	RateLimit int
-	// RateWindow is the length of the rate limit's window; 0 is a minute.
+	// RateWindow is the length of the rate limit's window. If zero, it defaults to one minute.
 	RateWindow time.Duration
-	// MaxUploadSize bounds the body of a creation in bytes; 0 is 4 GiB.
+	// MaxUploadSize is the largest body of a create in bytes. If zero, it defaults to 4 GiB.
 	MaxUploadSize int64
-	// TooLarge says how a larger body is refused.
+	// TooLarge sets how a larger body is refused.
 	TooLarge TooLarge
-	// Audio says what the storage makes of a recording.
+	// Audio sets whether and how storage changes a recording.
 	Audio StoredAudio
-	// AudioRetention is how long audio is kept; 0 is 30 days.
+	// AudioRetention is how long audio is kept. If zero, it defaults to 30 days.
 	AudioRetention time.Duration
 	// AudioURLLifetime is how long a signed address works, in whole seconds. If zero, it defaults to five minutes.
 	AudioURLLifetime time.Duration
-	// LocalDisk signs audio addresses as an application that stores files on
-	// its own disk does: on the API's origin, with "expires" and "signature",
-	// without ranges, and 404 once expired.
+	// LocalDisk serves audio as an application does that stores files on its own disk. The URLs are on the API's
+	// origin, with "expires" and "signature". Ranges are not supported, and an expired URL gets a 404.
 	LocalDisk bool
 }
 
@@ -147,13 +141,13 @@ const (
 	PaginationLengthAware   Pagination = iota // links and meta with the number of pages
 	PaginationSimple                          // links and meta without a total
 	PaginationCursor                          // the next cursor in meta and in links
-	PaginationCursorInLinks                   // the next cursor inside links.next alone
-	PaginationFlat                            // next_page_url and the like beside data
-	PaginationBare                            // the page parameter counts, and data is all that is answered
-	PaginationNone                            // every note at once, whatever page is asked for
+	PaginationCursorInLinks                   // the next cursor only inside links.next
+	PaginationFlat                            // next_page_url and similar members next to data
+	PaginationBare                            // pages have numbers, and the body contains only data
+	PaginationNone                            // every note in one response, whatever page is requested
 )
 
-// Empty says how a field without a value appears.
+// Empty is how a field without a value appears.
 type Empty int
 
 // The ways in which a field without a value appears.
@@ -175,48 +169,48 @@ const (
 	TimeLocalNoZone                    // 2024-05-01 12:11:12, meant as a place two hours ahead of UTC
 )
 
-// wholeSeconds tells that the service's database knows no fractions of seconds,
-// so that rows of the same second come in no order that was asked for.
+// wholeSeconds reports whether the service's database stores no fractions of seconds. Rows of the same second then come
+// in no particular order.
 func (f TimeFormat) wholeSeconds() bool {
 	return f == TimeWholeSeconds || f == TimeNoZone || f == TimeLocalNoZone
 }
 
-// ListTexts says how much of a note's texts a list's rows show.
+// ListTexts is how much of a note's texts the rows of a list contain.
 type ListTexts int
 
-// How much of a note's texts a list's rows show.
+// The values of [ListTexts].
 const (
 	ListTextsWhole   ListTexts = iota // as the note itself shows them
 	ListTextsExcerpt                  // the first 100 characters and "..."
 	ListTextsAbsent                   // no transcription and no analysis
 )
 
-// StoredAudio says what the storage makes of a recording.
+// StoredAudio is whether and how storage changes a recording.
 type StoredAudio int
 
-// Ways in which storage changes a recording.
+// The values of [StoredAudio].
 const (
 	AudioAsSent    StoredAudio = iota // it is kept as it is
-	AudioReencoded                    // it is changed; a note tells the new size
+	AudioReencoded                    // it is changed, and a note reports the new size
 	// AudioReencodedUntold changes it, but the note reports the size that was sent. Only DownloadParams.IgnoreSize
 	// downloads it.
 	AudioReencodedUntold
 )
 
-// PatientShape says how a note names its patient.
+// PatientShape is how a note names its patient.
 type PatientShape int
 
-// How a note names its patient.
+// The values of [PatientShape].
 const (
 	PatientObject  PatientShape = iota // by a patient object with its id
-	PatientID                          // by a patient_id beside its other fields
+	PatientID                          // by a member patient_id
 	PatientUnnamed                     // not at all
 )
 
-// TooLarge says how an upload above the size limit is refused.
+// TooLarge is how an upload above the size limit is refused.
 type TooLarge int
 
-// How an upload above the size limit is refused.
+// The values of [TooLarge].
 const (
 	TooLargeJSON  TooLarge = iota // 413 with an Error body
 	TooLargeHTML                  // 413 with the HTML page of a proxy in front

@@ -16,9 +16,10 @@ const statusKey = attribute.Key("clinicaldoc.ingest.status")
 // recordingBuckets reach beyond the ten minutes after which an unresolved recording is decided.
 var recordingBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 900, 3600}
 
-// OnEvent returns a function for [ingest.Uploader].OnEvent, also in a fleet. It counts recordings by their end and
-// duration, unresolved recordings, and pauses. Only the option [WithMeterProvider] has an effect. The function is safe
-// for concurrent use, and any number of runs can share it. The client's own hooks report the requests of a run.
+// OnEvent returns a function for [ingest.Uploader].OnEvent, also in a fleet. It records how recordings end and how
+// long they take, and counts unresolved recordings and pauses. Only the option [WithMeterProvider] has an effect. The
+// function is safe for concurrent use, and any number of runs can share it. The client's own hooks report the requests
+// of a run.
 func OnEvent(opts ...Option) func(ingest.Event) {
 	c := config{meters: otel.GetMeterProvider()}
 	for _, opt := range opts {

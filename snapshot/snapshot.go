@@ -2,7 +2,7 @@
 //
 // The service sends no events and cannot list notes by the time of their last change. [Snapshot.Changes] therefore
 // reads the complete list once and compares it with the previous run. A snapshot keeps the ID, version and stage of
-// each note, in a file if a later process shall continue.
+// each note. It can be kept in a file for a later process.
 package snapshot
 
 import (
