@@ -313,9 +313,9 @@ func (a *AudioStream) ended() error {
 //
 // The recording is written to hidden files in the same directory (".visit.wav.clinicaldoc-part...") and gets its name
 // only when it is complete and on disk. If the download fails, the part is kept. The next call for the same note and
-// path continues with it, also in another process, if the recording's temporary URL is the same except for its query.
-// Other files are never changed: if one is in the way, the error matches [os.ErrExist]. A part is rejected if other
-// users own it, can write to it, or reach it by a hard link.
+// path continues with it, also in another process. The recording's temporary URL must then be the same except for its
+// query. Other files are never changed: if one is in the way, the error matches [os.ErrExist]. A part is rejected if
+// other users own it, can write to it, or reach it by a hard link.
 //
 // Only one call at a time can download to a path: the error of a second one matches [ErrInUse]. If the path is empty or
 // a directory, it matches [ErrInvalidArgument]. Errors of the file system match their kind, such as [os.ErrPermission].

@@ -26,8 +26,8 @@ import (
 // updated_at than expected, the error is a [*ConflictError] with that note. Fields that the response omits are not
 // compared.
 //
-// The error matches [ErrInvalidArgument] if the note is nil or has another ID than the one to change, if there is a
-// second condition, and in any other method.
+// The error matches [ErrInvalidArgument] if the note is nil or has another ID than the one to change. It also does so
+// if there is a second condition, and in any other method.
 func IfUnchanged(note *ProgressNote) CallOption {
 	if note == nil {
 		return condition("IfUnchanged", "the note is nil", 0, "")

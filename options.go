@@ -122,10 +122,10 @@ func WithTokenSource(source TokenSource) Option {
 // times, after pauses from 500 ms to 30 s. A pause that exceeds the context's deadline is not started.
 //
 // A client waits for the end of a limit. After a 429, or a 503 with Retry-After, it sends nothing for as long as the
-// service asks, up to MaxRetryAfter. All calls of the client wait together, and one of them is then sent first. Such a
-// wait is neither an attempt nor a retry, but a call that is refused more than MaxRetries times in a row fails. A call
-// whose context ends during the wait was not sent. Calls with [WithoutRetry], and clients with MaxRetries 0, do not
-// wait.
+// service asks, up to MaxRetryAfter. All calls of the client wait together, and one of them is then sent first. The
+// wait is neither an attempt nor a retry. However, a call that is refused more than MaxRetries times in a row fails. A
+// call whose context ends during the wait was not sent. Calls with [WithoutRetry], and clients with MaxRetries 0, do
+// not wait.
 //
 // All calls of a client share a budget of 100 retries. It refills by one per second, and faster with successes. While
 // it is exhausted, as in a long outage, failed attempts are not retried.

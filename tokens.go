@@ -47,9 +47,10 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 // Revoke revokes the token with the ID. If it is the token in use, the errors of all later calls match
 // [ErrUnauthorized].
 //
-// If the response of an attempt was lost, the retry may find no token, or be refused because it uses the revoked token
-// ("12|..." is the token with ID 12). The token is then revoked, and Revoke returns no error. Otherwise the error for
-// an unknown ID matches [ErrNotFound]. An error after which the token may be revoked matches [ErrOutcomeUnknown].
+// If the response of an attempt was lost, the retry may find no token, or be refused because it uses the revoked
+// token. (The token with ID 12 begins with "12|".) In both cases the token is revoked, and Revoke returns no error.
+// Otherwise the error for an unknown ID matches [ErrNotFound]. An error after which the token may be revoked matches
+// [ErrOutcomeUnknown].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return runOne(ctx, s.client, revokeToken, id, opts, decodeConfirmation)
 }

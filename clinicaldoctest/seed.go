@@ -152,9 +152,8 @@ func (p Prompt) withTexts() Prompt {
 	return p
 }
 
-// AddNote adds a note in the given stage and returns its ID. Processing continues from there by the server's
-// delays, unless the note is stuck. AddNote panics if the note is impossible: an unknown user or stage, or a used
-// or negative ID.
+// AddNote adds a note in its Stage and returns its ID. Processing continues from there by the server's delays, unless
+// the note is stuck. AddNote panics if the note is impossible: an unknown user or stage, or a used or negative ID.
 func (s *Server) AddNote(n Note) int64 { return s.state().addNote(n) }
 
 func (s *state) addNote(n Note) int64 {

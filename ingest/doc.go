@@ -72,9 +72,10 @@
 // # What nobody can know
 //
 // A few instructions lie between the journal's line and the last bytes. On an idle machine they take about 20
-// microseconds. A process that is stopped exactly there for longer than Settle, while another process has its journal,
-// could send the last bytes after FindCreated reported that there is no note. A stopped process keeps its [FileJournal]
-// locked, so no other process can open it. If the file system does not support locks, run one process at a time.
+// microseconds. A process may be stopped exactly there for longer than Settle, while another process has its journal.
+// It could then send the last bytes after FindCreated reported that there is no note. A stopped process keeps its
+// [FileJournal] locked, so no other process can open it. If the file system does not support locks, run one process at
+// a time.
 //
 // Two journals that are used for the same recordings at the same time do not know of each other.
 //

@@ -32,11 +32,11 @@ type Journal interface {
 	// commit. If the entry of the key is damaged, the error matches [ErrJournalDamaged]. That recording is unresolved,
 	// and others continue.
 	Claim(ctx context.Context, key Key) (Claim, error)
-	// EntriesForPatient returns the patient's entries that are committing, created or unresolved, or that have Replaced
-	// notes, in any order. It returns those that were sent, or one of whose notes was created, at or after that time.
-	// (The sender's clock may have been wrong; the time of a note is the service's.) If an entry is damaged, it returns
-	// the others with an error matching [ErrJournalDamaged]. Its duration must not depend on the number of other
-	// patients.
+	// EntriesForPatient returns the patient's entries that are committing, created or unresolved, or that have
+	// Replaced notes, in any order. It returns those that were sent at or after that time, and those with a note that
+	// was created at or after it. (The sender's clock may have been wrong; the time of a note is the service's.) If an
+	// entry is damaged, it returns the others with an error matching [ErrJournalDamaged]. Its duration must not depend
+	// on the number of other patients.
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
 }
 

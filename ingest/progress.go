@@ -17,7 +17,7 @@ type Event struct {
 	State      State     // claimed, unresolved, or created if it waits for its note; zero for the other events
 	Until      time.Time // unresolved: from then on it can be decided
 	// Sent is how many of the Size bytes were sent; Size is -1 if it is not known. Both are zero for the other events.
-	// Such events come at most a few times a second, and some are skipped if the results are received slowly.
+	// These events come at most a few times a second, and some are skipped if the results are received slowly.
 	Sent, Size int64
 	Result     *Result  // of the recording that ended; nil for the other events
 	Pause      *Pause   // begins or ends a pause of the run; nil for the other events

@@ -27,12 +27,12 @@ type AudioKind string
 func (k AudioKind) MediaType() string { return media.Kind(k).MediaType() }
 
 // CheckRecording recognizes a recording of size bytes by its content. It returns an error matching [ErrNotARecording]
-// if r is certainly not a recording, and one matching [ErrCutShort], with the kind, if the recording is shorter than
-// its headers announce. Bytes that it does not recognize are not an error, because services accept more kinds than it
-// knows.
+// if r is certainly not a recording. If the recording is shorter than its headers announce, it returns the kind and an
+// error matching [ErrCutShort]. Bytes that it does not recognize are not an error, because services accept more kinds
+// than it knows.
 //
-// It reads headers and at most the last 64 KiB, never the complete recording. It cannot notice every cut: FLAC,
-// AMR, AAC, DSS and DS2 files do not contain their length, and neither do some MP3 files and what was recorded as a
+// It reads headers and at most the last 64 KiB, never the complete recording. It cannot notice every cut. FLAC, AMR,
+// AAC, DSS and DS2 files do not contain their length. Neither do some MP3 files, and files that were recorded as a
 // stream.
 //
 // Any other error is that of r, or matches [clinicaldoc.ErrInvalidArgument] if r is nil or size is negative.
