@@ -42,6 +42,13 @@ func TestBox_OtherCommands_CanUseIt(t *testing.T) {
 	assert.Contains(t, clinicaldoc(token, "login", baseURL), "logged in to 127.0.0.1:")
 	assert.Equal(t, 3, strings.Count(clinicaldoc("", "notes", "list"), "\n"))
 	assert.Contains(t, clinicaldoc("", "doctor"), "good      token")
+
+	second := exec.CommandContext(t.Context(), "clinicaldoc", "box", "-addr", strings.TrimPrefix(baseURL, "http://"))
+	said, err := second.CombinedOutput()
+	require.Error(t, err)
+	assert.Equal(t, 1, second.ProcessState.ExitCode())
+	assert.Regexp(t, `^clinicaldoc: cannot listen on 127.0.0.1:\d+: .*\n  do: end the program that uses this address, .*-addr\n$`, string(said))
+
 	require.NoError(t, box.Process.Signal(syscall.SIGINT))
 	_, _ = bufio.NewReader(out).WriteTo(&strings.Builder{})
 	assert.NoError(t, box.Wait())

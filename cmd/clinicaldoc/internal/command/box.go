@@ -28,7 +28,7 @@ clinicaldoc-devproxy.`,
 				return &runError{codeOther, taken.Text, taken.Do}
 			}
 			if err != nil {
-				return errors.New(err.Error()) // a port that is taken is no service that cannot be reached
+				return errors.New(err.Error()) // an error of this server does not mean that a service is unreachable
 			}
 			return nil
 		},
