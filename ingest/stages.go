@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -36,8 +37,8 @@ var untilStages = []clinicaldoc.Stage{
 // noteFollower is what a run knows of the notes that it follows. All but until and callerWaits belongs to the goroutine
 // that ranges over the results.
 type noteFollower struct {
-	until          clinicaldoc.Stage  // never changes
-	heldResults    map[int64][]Result // by the ids of their notes
+	until          clinicaldoc.Stage // never changes
+	heldResults    map[heldFor][]Result
 	roundDue       time.Time          // when the next round begins, while recordings are uploaded
 	stopRound      context.CancelFunc // ends the round under way; nil: there is none
 	isLastRound    bool               // the round under way is the last one
@@ -45,10 +46,22 @@ type noteFollower struct {
 	callerWaits    bool // the caller waits for the notes, and the run does not; never changes
 }
 
+// heldFor is what a result is held back for. The ID alone does not do: if a note was deleted, the service may give its
+// ID to the note of another recording.
+type heldFor struct {
+	noteID int64
+	key    Key
+}
+
+// byNote orders what results are held back for by their notes.
+func byNote(a, b heldFor) int {
+	return cmp.Or(cmp.Compare(a.noteID, b.noteID), bytes.Compare(a.key[:], b.key[:]))
+}
+
 func newNoteFollower(ctx context.Context, until clinicaldoc.Stage) noteFollower {
 	return noteFollower{
 		until:       cmp.Or(until, clinicaldoc.StageUploaded),
-		heldResults: map[int64][]Result{},
+		heldResults: map[heldFor][]Result{},
 		callerWaits: poll.LeavesWaits(ctx),
 	}
 }
@@ -99,7 +112,8 @@ func (r *run) holdBack(result *Result) (isHeld bool) {
 		f.roundDue = time.Now().Add(roundPause)
 	}
 	r.progress.processing++
-	f.heldResults[result.NoteID] = append(f.heldResults[result.NoteID], *result)
+	wanted := heldFor{result.NoteID, result.JournalKey}
+	f.heldResults[wanted] = append(f.heldResults[wanted], *result)
 	r.callOnEvent(Event{Recording: result.Recording, JournalKey: result.JournalKey, State: StateCreated})
 	return true
 }
@@ -112,11 +126,12 @@ func (f *noteFollower) endRound() {
 	f.lastRoundEnded = f.isLastRound // otherwise another one follows
 }
 
-// releaseHeld returns the results that were held back for a note, completed by what became of the note. If there are
-// none, an earlier run left the note in processing, and its result is new.
+// releaseHeld returns the results of a recording that were held back for its note, completed by what became of the
+// note. If there are none, an earlier run left the note in processing, and its result is new.
 func (r *run) releaseHeld(o noteOutcome) (ready []Result) {
-	held := r.follower.heldResults[o.id]
-	delete(r.follower.heldResults, o.id)
+	wanted := heldFor{o.id, o.key}
+	held := r.follower.heldResults[wanted]
+	delete(r.follower.heldResults, wanted)
 	for i, result := range held {
 		r.progress.processing--
 		r.progress.countStage(o.status)
@@ -159,8 +174,8 @@ func (p *progress) countStage(status Status) {
 func (r *run) stillHeld() (results []Result) {
 	const why = "the run ended before it was known whether the service has processed the recording; " +
 		"the next run reads its note"
-	for _, id := range slices.Sorted(maps.Keys(r.follower.heldResults)) {
-		for _, result := range r.follower.heldResults[id] {
+	for _, wanted := range slices.SortedFunc(maps.Keys(r.follower.heldResults), byNote) {
+		for _, result := range r.follower.heldResults[wanted] {
 			result.Status = Processing
 			result.Err = fail(why, context.Canceled)
 			results = append(results, result)
@@ -204,10 +219,10 @@ func (r *run) startRound(limit, interval time.Duration) {
 	f := &r.follower
 	ctx, stop := context.WithTimeout(r.ctx, limit)
 	f.stopRound = stop
-	round := round{run: r, isLast: f.isLastRound, keyByNote: map[int64]Key{}}
+	round := round{run: r, isLast: f.isLastRound, keysByNote: map[int64][]Key{}}
 	round.waitParams = clinicaldoc.WaitParams{Until: f.until, Interval: interval}
-	for id, results := range f.heldResults {
-		round.keyByNote[id] = results[0].JournalKey
+	for wanted := range f.heldResults {
+		round.add(wanted)
 	}
 	exited := func() message { return roundEnded{fail("a callback or the journal ended its goroutine")} }
 	r.goroutines.Go(func() {
@@ -219,8 +234,16 @@ func (r *run) startRound(limit, interval time.Duration) {
 type round struct {
 	run        *run
 	isLast     bool
-	keyByNote  map[int64]Key // of the recordings, by note
+	keysByNote map[int64][]Key // of the recordings, by note
 	waitParams clinicaldoc.WaitParams
+}
+
+// add makes the round follow the note of a recording, unless it does so already.
+func (f *round) add(wanted heldFor) {
+	keys := f.keysByNote[wanted.noteID]
+	if !slices.Contains(keys, wanted.key) {
+		f.keysByNote[wanted.noteID] = append(keys, wanted.key)
+	}
 }
 
 // follow waits for the notes until the round's context ends. It saves and reports the stage of each note that is
@@ -233,7 +256,7 @@ func (f *round) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(f.keyByNote) == 0 {
+	if len(f.keysByNote) == 0 {
 		return nil
 	}
 	var saves sync.WaitGroup
@@ -270,23 +293,22 @@ func (f *round) addEarlier(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries { // without damaged ones
-		_, isFollowed := f.keyByNote[e.NoteID]
 		isUnfinished := e.NoteID > 0 && !e.Stage.AtLeast(f.waitParams.Until)
-		if isUnfinished && !isFollowed {
-			f.keyByNote[e.NoteID] = e.Key
+		if isUnfinished {
+			f.add(heldFor{e.NoteID, e.Key})
 		}
 	}
 	return nil
 }
 
-// outcomes waits for the notes and yields what becomes of each. If MaxWait is negative, it stops once each note was
-// read.
+// outcomes waits for the notes and yields what becomes of each, once for every recording that has or had it. If MaxWait
+// is negative, it stops once each note was read.
 func (f *round) outcomes(ctx context.Context) iter.Seq[noteOutcome] {
 	return func(yield func(noteOutcome) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		if f.run.uploader.MaxWait < 0 {
-			unread := maps.Clone(f.keyByNote)
+			unread := maps.Clone(f.keysByNote)
 			f.waitParams.OnUpdate = func(note *clinicaldoc.ProgressNote) {
 				delete(unread, note.ID)
 				if len(unread) == 0 {
@@ -294,20 +316,31 @@ func (f *round) outcomes(ctx context.Context) iter.Seq[noteOutcome] {
 				}
 			}
 		}
-		ids := slices.Sorted(maps.Keys(f.keyByNote))
+		ids := slices.Sorted(maps.Keys(f.keysByNote))
 		for note, err := range f.run.uploader.Client.Notes.WaitAll(ctx, ids, f.waitParams) {
-			outcome, isFollowed := f.classify(note, err)
-			if isFollowed && !yield(outcome) {
-				return
+			outcome := classify(note, err)
+			for _, key := range f.keysByNote[outcome.id] {
+				if !yield(outcome.ofRecording(key)) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// classify returns what WaitAll's result for a note means for its recording. It reports false for a note that is not
-// followed.
-func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (outcome noteOutcome, isFollowed bool) {
-	outcome.note = note
+// ofRecording returns the outcome for one of the recordings that have or had the note. No two outcomes share an object.
+func (o noteOutcome) ofRecording(key Key) noteOutcome {
+	o.key = key
+	if o.note != nil {
+		note := *o.note
+		o.note = &note
+	}
+	return o
+}
+
+// classify returns what WaitAll's result for a note means for its recording, which it does not know.
+func classify(note *clinicaldoc.ProgressNote, err error) noteOutcome {
+	outcome := noteOutcome{note: note}
 	if note != nil {
 		outcome.id = note.ID
 		outcome.stage = note.Stage()
@@ -315,7 +348,6 @@ func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (outcome not
 	if failed, isWaitError := errors.AsType[*clinicaldoc.WaitError](err); isWaitError {
 		outcome.id = failed.ID // there may be no note
 	}
-	outcome.key, isFollowed = f.keyByNote[outcome.id]
 	switch {
 	case err == nil:
 		outcome.status = Complete
@@ -337,7 +369,7 @@ func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (outcome not
 		}
 		outcome.err = fail(why, err)
 	}
-	return outcome, isFollowed
+	return outcome
 }
 
 // saveStage checks that the note is still the recording's, and saves how far the service has come with it. It returns

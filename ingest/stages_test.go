@@ -334,6 +334,46 @@ func TestRunAll_IDUsedAgain_ReportsFailed(t *testing.T) {
 	}
 }
 
+// While the service processed the note, it was deleted, and the note of another recording of the journal got its ID.
+func TestRunAll_IDUsedAgainByAnotherRecording_EndsEachByItsOwnNote(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string][]int{
+		"the new recording comes first":                    {1, 0},
+		"the recording without its note is first":          {0, 1},
+		"the recording without its note is not in the run": {1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nights(t, func(t *testing.T, n *night) {
+				variant := n.srv.Variant()
+				variant.ReuseIDs = true
+				n.srv.SetVariant(variant)
+				n.srv.SetDelays(transcribingFor(2 * time.Hour))
+				first := n.runOne(0)
+				require.Equal(t, ingest.Processing, first.Status)
+				_, err := n.srv.Client().Notes.Delete(t.Context(), first.NoteID)
+				require.NoError(t, err)
+				n.srv.SetDelays(transcribingFor(time.Minute))
+				report := n.runWith(func(u *ingest.Uploader) { u.Workers = 1 },
+					generated(len(order), func(i int) ingest.Recording {
+						time.Sleep(time.Second) // the one before has its note
+						return recording(order[i])
+					}))
+				for _, result := range append(report.Results, report.Earlier...) {
+					assert.Equal(t, first.NoteID, result.NoteID)
+					if result.JournalKey != first.JournalKey {
+						assert.Equal(t, ingest.Complete, result.Status, result)
+						continue
+					}
+					assert.Equal(t, ingest.Failed, result.Status, result)
+					require.ErrorIs(t, result.Err, clinicaldoc.ErrNotFound)
+				}
+				assert.Len(t, append(report.Results, report.Earlier...), 2)
+			})
+		})
+	}
+}
+
 // While the service processed the note, somebody moved it to another patient.
 func TestRunAll_NoteOfAnotherPatient_ReportsFailed(t *testing.T) {
 	t.Parallel()
