@@ -31,9 +31,9 @@ import (
 //	name     the note's name
 //	path     the recording's file, relative to the manifest's folder
 //
-// ReadManifest checks the complete list: IDs are numbers, no value continues in the next line, files exist and are not
-// empty, and no key or file occurs twice. If anything is wrong, it returns no recordings and a [*ManifestError] that
-// lists all mistakes by line.
+// ReadManifest checks the complete list: IDs are numbers, keys and names are UTF-8, no value continues in the next
+// line, files exist and are not empty, and no key or file occurs twice. If anything is wrong, it returns no recordings
+// and a [*ManifestError] that lists all mistakes by line.
 //
 // A manifest has at most 64 MiB. A longer one is an error that matches [clinicaldoc.ErrInvalidArgument].
 func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
@@ -290,6 +290,9 @@ func (m *manifest) addRecording(line int, values map[string]string) {
 	r.Params.PromptID = m.parseID(line, "prompt", values["prompt"], m.defaultPrompt, m.needsPrompt)
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
 		m.addProblem(line, "the name is not UTF-8, or the key too long")
+	}
+	if !utf8.ValidString(r.Key) { // JSON would replace its letters, and another key would make a second note
+		m.addProblem(line, "the key is not UTF-8")
 	}
 	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line, of another patient
 		m.addProblem(line, "a value continues on the next line; check its quotes")

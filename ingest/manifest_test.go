@@ -368,6 +368,16 @@ func TestReadManifest_Endless_IsBounded(t *testing.T) {
 	}
 }
 
+// A report or a queue could not keep such a key, and the recording would be sent again under another one.
+func TestReadManifest_KeyThatIsNotUTF8_IsRejected(t *testing.T) {
+	t.Parallel()
+	path := manifest(t, "path,patient,key\n1.wav,7,Z\xfcrich-1\n")
+	_, err := ingest.ReadManifest(path)
+	require.ErrorContains(t, err, "line 2: the key is not UTF-8")
+	_, err = ingest.ReadManifest(manifest(t, "path,patient,key\n1.wav,7,Zürich-1\n"))
+	require.NoError(t, err)
+}
+
 // encoding/json replaces bytes that are not UTF-8 by U+FFFD, which would then be in a patient's note.
 func TestReadManifest_JSONThatIsNotUTF8_IsRejected(t *testing.T) {
 	t.Parallel()
