@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -323,7 +324,8 @@ func newUploadRetry(e *Env) *cobra.Command {
 		Args: between(0, 1, "at most one date, or the beginning of a report's id"),
 		Long: `Upload again what the last upload, or those of a day, left over: recordings that were refused, are
 unresolved, or were cut off. Files, patients, prompts and names come from the report. Recordings that have a note by
-now are not sent again.
+now are not sent again. Without a date, recordings of earlier uploads are included if "clinicaldoc upload resolve"
+decided that they are to be sent.
 
 With --nats, the fleet's dead letters go back into its queue, and a running worker uploads them. If no worker is
 running, the command says so, and the exit code is 8.`,
@@ -336,6 +338,9 @@ running, the command says so, and the exit code is 8.`,
 				return o.redrive(c.Context())
 			}
 			list, err := o.leftOver(strings.Join(args, ""))
+			if err == nil && len(args) == 0 {
+				list, err = o.withDecided(c.Context(), list)
+			}
 			if err != nil {
 				return err
 			}
@@ -414,6 +419,53 @@ func (l *leftOver) add(left []report.Recording) {
 		}
 		l.seen[r.File] = true
 	}
+}
+
+// withDecided adds the recordings that a person decided to send, whichever upload they are of. The latest report may
+// not name them, or as complete.
+func (o *uploadOptions) withDecided(ctx context.Context, list []ingest.Recording) ([]ingest.Recording, error) {
+	client, user, err := o.me(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.findJournal(ctx, client.BaseURL(), user.ID); err != nil {
+		return nil, err
+	}
+	_, entries, err := ingest.ReadJournal(ctx, o.journal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return list, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	folder, err := account.StateFolder("reports")
+	if err != nil {
+		return nil, err
+	}
+	runs, err := report.List(folder, "all")
+	if err != nil {
+		return nil, err
+	}
+	return addDecided(list, entries, recordingsByKey(runs)), nil
+}
+
+// addDecided adds the recordings of entries with a decision to send them, as far as the reports know their files.
+func addDecided(
+	list []ingest.Recording, entries []ingest.Entry, known map[string]report.Recording,
+) []ingest.Recording {
+	var decided []ingest.Recording
+	for _, e := range entries {
+		isToBeSent := e.State == ingest.StateRefused && e.By != ""
+		r, isKnown := known[e.Key.String()[:keyDigits]]
+		isListed := slices.ContainsFunc(list, func(listed ingest.Recording) bool {
+			return listed.File == r.File && listed.Key == r.OwnKey
+		})
+		if isToBeSent && isKnown && !isListed {
+			decided = append(decided, recordingOf(&r))
+		}
+	}
+	slices.SortFunc(decided, func(a, b ingest.Recording) int { return strings.Compare(a.File, b.File) })
+	return slices.Concat(list, decided)
 }
 
 // recordingOf is a recording as it was uploaded, or was to be.
