@@ -226,7 +226,7 @@ func TestFileJournal_PowerCut_LosesNothingSaved(t *testing.T) {
 				require.Equal(t, int64(100), load(t, j, 99).NoteID, place)
 				require.NoError(t, j.Close(), place)
 				for _, left := range d.Names() {
-					assert.NotEqual(t, cutPath+".new", left, place)
+					assert.NotEqual(t, ingest.CompactedPath(cutPath), left, place)
 				}
 			})
 			assert.GreaterOrEqual(t, count, c.least)

@@ -48,3 +48,6 @@ func Entries(content []byte) (map[Key]Entry, error) {
 
 // ContainsKey reports whether a name contains a key.
 func ContainsKey(name, key string) bool { return containsKey(name, key) }
+
+// CompactedPath returns the path of the new file of a compaction of the journal at path.
+func CompactedPath(path string) string { return (&FileJournal{path: path}).compactedPath() }

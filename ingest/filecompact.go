@@ -11,8 +11,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// compactedPath returns the path of the new file of a compaction.
-func (j *FileJournal) compactedPath() string { return j.path + ".new" }
+// compactedPath returns the path of the new file of a compaction. Nobody else gives a file such a name, so what a
+// killed process left there can be removed.
+func (j *FileJournal) compactedPath() string {
+	folder, name := filepath.Split(j.path)
+	return filepath.Join(folder, "."+name+".clinicaldoc-journal")
+}
 
 // tryCompact drops outdated lines if it can. If it cannot, it leaves a warning and the journal as it was. It returns an
 // error only if the journal can no longer be used. Nobody else may use the file meanwhile.

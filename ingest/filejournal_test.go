@@ -406,7 +406,7 @@ func TestCompaction_OutdatedLines_AreDropped(t *testing.T) {
 	bind(t, j, service)
 	after := m.size("journal")
 	assert.Less(t, after, before*2/3)
-	assert.Equal(t, -1, m.size("journal.new"), "nothing is left behind")
+	assert.Equal(t, -1, m.size(".journal.clinicaldoc-journal"), "nothing is left behind")
 	for n := range 4 * keys { // and once more, with lines that stay where they are
 		put(t, j, n%100, states[n%4])
 	}
@@ -465,11 +465,12 @@ func TestOpenJournal_LastNewlineMissing_AddsIt(t *testing.T) {
 	t.Parallel()
 	path, content := journalPath(t), written(t)
 	require.NoError(t, os.WriteFile(path, bytes.TrimSuffix(content, []byte("\n")), 0o600))
-	require.NoError(t, os.WriteFile(path+".new", []byte("half of it"), 0o600))
+	left := ingest.CompactedPath(path)
+	require.NoError(t, os.WriteFile(left, []byte("half of it"), 0o600))
 	require.NoError(t, openJournal(t, service, path).Close())
 	got := read(t, path)
 	assert.Equal(t, content, got)
-	assert.NoFileExists(t, path+".new")
+	assert.NoFileExists(t, left)
 }
 
 func TestFileJournal_ConcurrentSaves_AreAllKept(t *testing.T) {

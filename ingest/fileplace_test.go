@@ -59,6 +59,25 @@ func makeLink(t *testing.T, to, link string) bool {
 	return err == nil
 }
 
+// Another file may have the journal's name with something behind it, such as a second journal or a copy.
+func TestFileJournal_FileWithALongerName_IsKept(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	for _, ending := range []string{".new", ".old", ".tmp", "~", ".damaged"} {
+		openJournal(t, service, path+ending)
+	}
+	j := openJournal(t, service, path)
+	addOutdatedLines(t, j)
+	bind(t, j, service)
+	require.NoError(t, j.Close())
+	before := lines(t, path)
+	assert.Less(t, before, 20, "it was compacted")
+	openJournal(t, service, path)
+	for _, ending := range []string{".new", ".old", ".tmp", "~", ".damaged"} {
+		assert.FileExists(t, path+ending)
+	}
+}
+
 func TestFileJournal_BehindALink_IsLockedUnderEveryName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

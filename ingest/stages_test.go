@@ -505,7 +505,7 @@ func TestOpenJournal_WithoutStages_IsUpgraded(t *testing.T) {
 	assert.Contains(t, upgraded, "clinicaldoc-ingest 3 ", "a program of that version says that it is too old")
 	assert.Contains(t, upgraded, fmt.Sprintf(" sha=%064x", 17))
 	assert.NoFileExists(t, path+".lock")
-	assert.NoFileExists(t, path+".new")
+	assert.NoFileExists(t, ingest.CompactedPath(path))
 }
 
 func TestFileJournal_StagesReplacedAndExcluded_AreKept(t *testing.T) {

@@ -22,6 +22,9 @@ import (
 
 var journalPath = filepath.FromSlash("/journal")
 
+// compactedPath is the path of the new file of a compaction.
+var compactedPath = filepath.FromSlash("/.journal.clinicaldoc-journal")
+
 // station uploads recordings with package ingest, and dies again and again: by signals and by power cuts, anywhere between
 // two steps of its own. What it had sent goes on without it, and all that the next life has is the disk.
 type station struct {
@@ -141,7 +144,7 @@ func (p *process) die(s *station, d *draws) {
 	powerCut := d.chance(0.5)
 	s.world.slot(s.number)
 	close(p.dead)
-	if _, compacts := s.disk.Content(journalPath + ".new"); compacts && powerCut {
+	if _, compacts := s.disk.Content(compactedPath); compacts && powerCut {
 		s.world.count("power cuts in a compaction", 1)
 	}
 	if powerCut {
@@ -211,7 +214,7 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 // use is a life's use of the disk, where a journal's new file gets its name.
 func (s *station) use(l *life) disktest.Process {
 	return func(op string) error {
-		if _, compacts := s.disk.Content(journalPath + ".new"); compacts && op == disktest.Rename {
+		if _, compacts := s.disk.Content(compactedPath); compacts && op == disktest.Rename {
 			s.world.count("compactions", 1)
 		}
 		return l.use(op)
