@@ -33,6 +33,7 @@ type uploadOptions struct {
 	dry, unchecked  bool
 	ignore          []string
 	left            []leftOut
+	leftOutDo       string // what to do about these; empty: as for folders
 	record          *report.Writer
 }
 

@@ -187,7 +187,7 @@ func (o *uploadOptions) leftOutError() error {
 		return nil
 	}
 	text := output.Count(len(o.left), "file or folder was", "files or folders were") + " left out"
-	return &runError{codeSome, text, "--reveal names them; --ignore leaves out files by pattern"}
+	return &runError{codeSome, text, cmp.Or(o.leftOutDo, "--reveal names them; --ignore leaves out files by pattern")}
 }
 
 // visit decides on one entry of a folder, or on a folder that cannot be read.

@@ -344,9 +344,13 @@ running, the command says so, and the exit code is 8.`,
 			if err != nil {
 				return err
 			}
-			if len(list) == 0 {
+			if len(list) == 0 && len(o.left) == 0 {
 				o.IO.Note("Nothing was left over.")
 				return nil
+			}
+			if len(list) == 0 {
+				o.sumLeftOut()
+				return o.leftOutError()
 			}
 			return o.runRecorded(c.Context(), func(context.Context) ([]ingest.Recording, error) { return list, nil })
 		},
@@ -378,7 +382,7 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := leftOver{seen: map[string]bool{}, known: recordingsByKey(all)}
+	list := leftOver{seen: map[string][]string{}, known: recordingsByKey(all)}
 	for _, run := range slices.Backward(all) {
 		asked := slices.ContainsFunc(runs, func(r report.Run) bool { return r.ID == run.ID })
 		left := slices.Concat(run.Open(), run.Unfinished)
@@ -393,11 +397,15 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 			continue
 		}
 		for _, r := range run.Done() {
-			list.seen[r.File] = true
+			list.see(r)
 		}
 		if asked {
 			list.add(left)
 		}
+	}
+	o.leftOutDo = `--reveal names them; if one is to become another note as well, upload it with "--manifest"`
+	for _, file := range list.otherKey {
+		o.leaveOut(file, "a later upload has the file under another key, so it may be another note's or the same one's")
 	}
 	return list.recordings, nil
 }
@@ -405,8 +413,20 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 // leftOver collects recordings to send again, each file once.
 type leftOver struct {
 	recordings []ingest.Recording
-	seen       map[string]bool // files that have a note by this upload or a later one, or were looked at
-	known      map[string]report.Recording
+	// seen has the files that have a note by this upload or a later one, or were looked at, with their own keys.
+	seen     map[string][]string
+	known    map[string]report.Recording
+	otherKey []string // files that were seen under another key; a person has to decide about them
+}
+
+// see remembers a recording.
+func (l *leftOver) see(r report.Recording) { l.seen[r.File] = append(l.seen[r.File], r.OwnKey) }
+
+// hasSeen reports whether a recording of the same file was seen that has the same key, or if one of them has no key.
+func (l *leftOver) hasSeen(r report.Recording) bool {
+	return slices.ContainsFunc(l.seen[r.File], func(key string) bool {
+		return key == r.OwnKey || key == "" || r.OwnKey == ""
+	})
 }
 
 func (l *leftOver) add(left []report.Recording) {
@@ -414,10 +434,14 @@ func (l *leftOver) add(left []report.Recording) {
 		if r.File == "" { // one of an earlier upload
 			r = l.known[r.Key]
 		}
-		if !l.seen[r.File] && r.File != "" {
+		switch {
+		case r.File == "" || l.hasSeen(r):
+		case len(l.seen[r.File]) > 0:
+			l.otherKey = append(l.otherKey, r.File)
+		default:
 			l.recordings = append(l.recordings, recordingOf(&r))
 		}
-		l.seen[r.File] = true
+		l.see(r)
 	}
 }
 
