@@ -220,6 +220,28 @@ func TestResolve_NoneTooEarly_IsRejected(t *testing.T) {
 	})
 }
 
+// A person decides that a note is not the recording's, and deletes it. The recording's own note gets its ID.
+func TestResolve_None_DoesNotRuleOutALaterNoteWithTheID(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		variant := n.srv.Variant()
+		variant.ReuseIDs = true
+		n.srv.SetVariant(variant)
+		other := addNote(n.srv, recording(0), sound(5))
+		unresolved := n.runOne(0)
+		require.Equal(t, []int64{other}, unresolved.Candidates)
+		require.NoError(t, n.resolve(unresolved.JournalKey, none()))
+		_, err := n.srv.Client().Notes.Delete(t.Context(), other)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		result := n.runOne(0)
+		assert.Equal(t, ingest.Complete, result.Status, result)
+		assert.Equal(t, other, result.NoteID)
+		assert.Equal(t, 1, n.creates())
+	})
+}
+
 // This machine's clock is set forward after the response was lost. The service has not committed the upload yet.
 func TestResolve_NoneAfterAClockStep_IsRejected(t *testing.T) {
 	t.Parallel()

@@ -124,8 +124,17 @@ func (r *run) searchThenUpload(t *task) {
 	case seen.undecidedWhy != nil:
 		r.saveUndecided(t, seen.undecidedWhy, seen.candidates)
 	default:
+		t.keepExcluded(rows)
 		r.upload(t)
 	}
+}
+
+// keepExcluded drops the IDs of excluded notes that do not exist any more. The service may give such an ID to the note
+// of the upload that follows, and that note is not excluded.
+func (t *task) keepExcluded(rows []noteRow) {
+	t.own.Excluded = slices.DeleteFunc(slices.Clone(t.own.Excluded), func(id int64) bool {
+		return !slices.ContainsFunc(rows, func(row noteRow) bool { return row.id == id })
+	})
 }
 
 // uploadNew uploads a recording that certainly has no note yet. If another one with the same content is unresolved, the
