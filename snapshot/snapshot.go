@@ -280,7 +280,8 @@ func (s *Snapshot) exists(ctx context.Context, id int64) (bool, error) {
 	return s.selects(note), nil
 }
 
-// Begun reports whether there was a complete run before, in this process or in the file. Until then all notes are new.
+// Begun reports whether a run was complete in this process, or the snapshot comes from a file. Until then all notes are
+// new. A file that was saved after an incomplete run counts too: the notes that the run did not reach are then new.
 func (s *Snapshot) Begun() bool { return s.begun }
 
 // selects reports whether the params select the note. A note that names no patient counts as the patient's.

@@ -409,6 +409,32 @@ func TestBegun_RunNotFinished_IsFalse(t *testing.T) {
 	assert.False(t, s.Begun())
 }
 
+// The next process continues after the notes that were seen.
+func TestBegun_IncompleteRunSaved_IsTrueForTheNextProcess(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 3 {
+		srv.AddNote(clinicaldoctest.Note{})
+	}
+	path := filepath.Join(t.TempDir(), "notes.snapshot")
+	first, err := snapshot.Open(t.Context(), client(srv), path, clinicaldoc.ListNotesParams{})
+	require.NoError(t, err)
+	seen := 0
+	for range first.Changes(t.Context()) {
+		if seen++; seen == 2 {
+			break
+		}
+	}
+	require.NoError(t, first.Save())
+	assert.False(t, first.Begun())
+	require.NoError(t, first.Close())
+	second := open(t, srv, path, clinicaldoc.ListNotesParams{})
+	assert.True(t, second.Begun())
+	changes, err := runOnce(t.Context(), second)
+	require.NoError(t, err)
+	assert.Len(t, changes, 2)
+}
+
 // A service is the same one however its base URL is written.
 func TestOpen_BaseURLSpelledDifferently_Continues(t *testing.T) {
 	t.Parallel()
