@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -347,4 +348,32 @@ func TestExport_PipeEndsEarly_LeavesNothing(t *testing.T) {
 	require.Error(t, command.Wait())
 	require.NoError(t, pipe.Close())
 	nothing()
+}
+
+// Two practices share a machine, and their patients have the same numbers. What one of them left over is not for the
+// other one to send.
+//
+// do: name the context of that user with --context
+func TestRetry_UploadOfAnotherUser_SendsNothing(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	other := srv.AddUser(clinicaldoctest.User{TeamID: 2})
+	folder, _ := visits(t, 2)
+	run := newCLI(t, srv, "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN=")
+	run.login(srv, "first")
+	login, said := run.command("login", srv.URL, "--context", "second")
+	login.Stdin = strings.NewReader(other.Token)
+	require.NoError(t, login.Run(), said)
+	srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
+	for i, name := range []string{"second", "first"} {
+		file := filepath.Join(folder, fmt.Sprintf("visit-%02d.wav", i))
+		run.exits(8, "--context", name, "upload", "--begin", "--patient", "7", "--prompt", "1", "--max-wait", "0", file)
+	}
+	require.Len(t, srv.Created(), 2)
+	refused := run.exits(5, "--context", "second", "upload", "retry", "--max-wait", "0")
+	assert.Contains(t, refused, "that upload was another user's: nothing was sent")
+	assert.Contains(t, refused, "do: name the context of that user with --context")
+	assert.Len(t, srv.Created(), 2)
+	run.exits(8, "--context", "first", "upload", "retry", "--max-wait", "0")
+	assert.Len(t, srv.Created(), 2)
 }

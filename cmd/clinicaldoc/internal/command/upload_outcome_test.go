@@ -664,7 +664,7 @@ func TestRetry_EarlierUploads_SendsOnlyWhatIsLeft(t *testing.T) {
 		report.Recording{Key: "d", Status: report.Failed})
 	env, _ := newEnv(srv)
 	left := func(which string) map[string]string {
-		list, err := (&uploadOptions{Env: env}).leftOver(which)
+		list, err := (&uploadOptions{Env: env}).leftOver(which, service, 1)
 		require.NoError(t, err)
 		wanted := map[string]string{}
 		for _, r := range list {

@@ -337,10 +337,7 @@ running, the command says so, and the exit code is 8.`,
 			if o.nats != "" {
 				return o.redrive(c.Context())
 			}
-			list, err := o.leftOver(strings.Join(args, ""))
-			if err == nil && len(args) == 0 {
-				list, err = o.withDecided(c.Context(), list)
-			}
+			list, err := o.toRetry(c.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -360,13 +357,24 @@ running, the command says so, and the exit code is 8.`,
 	return c
 }
 
-// leftOver are the recordings of reports that have no note by now. The newest report counts: a recording that was
-// uploaded since, as for the right patient, is not left over. Patients of another service are others.
-func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
-	client, err := o.client()
+// toRetry returns the recordings that a retry sends. Without a selector of reports, they include those that a person
+// decided to send.
+func (o *uploadOptions) toRetry(ctx context.Context, which string) ([]ingest.Recording, error) {
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return nil, err
 	}
+	list, err := o.leftOver(which, ingest.ServiceName(client.BaseURL()), user.ID)
+	if err != nil || which != "" {
+		return list, err
+	}
+	return o.withDecided(ctx, list, client.BaseURL(), user.ID)
+}
+
+// leftOver are the recordings of reports that have no note by now. The newest report counts: a recording that was
+// uploaded since, as for the right patient, is not left over. Patients of another service are others, and those of
+// another user may be.
+func (o *uploadOptions) leftOver(which, service string, userID int64) ([]ingest.Recording, error) {
 	folder, err := account.StateFolder("reports")
 	if err != nil {
 		return nil, err
@@ -386,14 +394,10 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 	for _, run := range slices.Backward(all) {
 		asked := slices.ContainsFunc(runs, func(r report.Run) bool { return r.ID == run.ID })
 		left := slices.Concat(run.Open(), run.Unfinished)
-		elsewhere := run.Service != "" && run.Service != ingest.ServiceName(client.BaseURL())
-		switch {
-		case elsewhere && asked && len(left) > 0:
-			return nil, &refusedError{
-				"that upload was to another service: nothing was sent",
-				"name the context of that service with --context",
+		if why := whyElsewhere(&run, service, userID); why != nil {
+			if asked && len(left) > 0 {
+				return nil, why
 			}
-		case elsewhere:
 			continue
 		}
 		for _, r := range run.Done() {
@@ -408,6 +412,24 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 		o.leaveOut(file, "a later upload has the file under another key, so it may be another note's or the same one's")
 	}
 	return list.recordings, nil
+}
+
+// whyElsewhere returns why this user of this service must not send what a run left over, or nil.
+func whyElsewhere(run *report.Run, service string, userID int64) error {
+	isElsewhere := run.Service != "" && run.Service != service
+	isOthers := run.UserID != 0 && run.UserID != userID
+	switch {
+	case isElsewhere:
+		return &refusedError{
+			"that upload was to another service: nothing was sent",
+			"name the context of that service with --context",
+		}
+	case isOthers:
+		return &refusedError{
+			"that upload was another user's: nothing was sent", "name the context of that user with --context",
+		}
+	}
+	return nil
 }
 
 // leftOver collects recordings to send again, each file once.
@@ -447,12 +469,10 @@ func (l *leftOver) add(left []report.Recording) {
 
 // withDecided adds the recordings that a person decided to send, whichever upload they are of. The latest report may
 // not name them, or as complete.
-func (o *uploadOptions) withDecided(ctx context.Context, list []ingest.Recording) ([]ingest.Recording, error) {
-	client, user, err := o.me(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.findJournal(ctx, client.BaseURL(), user.ID); err != nil {
+func (o *uploadOptions) withDecided(
+	ctx context.Context, list []ingest.Recording, baseURL string, userID int64,
+) ([]ingest.Recording, error) {
+	if err := o.findJournal(ctx, baseURL, userID); err != nil {
 		return nil, err
 	}
 	_, entries, err := ingest.ReadJournal(ctx, o.journal)
