@@ -229,7 +229,7 @@ func changedSince(updated, then time.Time, response *Response) bool {
 	}
 	latest := updated.Truncate(time.Second)
 	if response.zoneless { // it may be a local time behind UTC
-		latest = latest.Add(creates.MostBehind * time.Second)
+		latest = creates.LatestOf(latest).Add(creates.MostBehind * time.Second)
 	}
 	byOurs := then.Truncate(time.Second)
 	byService := exchange.ServerTimeThen(response.Header, then, time.Now()).Truncate(time.Second)

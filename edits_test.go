@@ -155,6 +155,30 @@ func TestUpdate_TimeWithoutAZone_MayBeAChange(t *testing.T) {
 	}
 }
 
+// A time may be a date alone, of any place. So it may be a change of today.
+func TestUpdate_DateAlone_MayBeAChange(t *testing.T) {
+	t.Parallel()
+	for updated, conflict := range map[string]bool{
+		"2000-01-01": true, "1999-12-31": false,
+	} {
+		timedSubtest(t, updated, func(t *testing.T) {
+			time.Sleep(20 * time.Hour) // since midnight of the year 2000
+			writes := 0
+			client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet {
+					const note = `{"id":9,"name":"the clinician's","updated_at":%q}`
+					return madeResponse(r, http.StatusOK, fmt.Sprintf(note, updated)), nil
+				}
+				writes++
+				return madeResponse(r, http.StatusBadGateway, `{}`), nil
+			})
+			_, err := client.Notes.Update(t.Context(), 9, updateParams{Name: new("ours")})
+			assert.Equal(t, conflict, errors.Is(err, clinicaldoc.ErrConflict), err)
+			assert.Equal(t, conflict, writes == 1)
+		})
+	}
+}
+
 // An update counts as carried out only if the note has each text that was sent, an emptied one too.
 func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 	t.Parallel()

@@ -927,7 +927,8 @@ func (l *search) readClocks(asked time.Time) {
 	clocks.NotesBackdatedBy = max(atLoss.NotesBackdatedBy, byCreates.NotesBackdatedBy)
 	clocks.NoteTimesVerified = atLoss.NoteTimesVerified || byCreates.NoteTimesVerified
 	wereCompared := clocks.Known && clocks.NoteTimesVerified // the notes' times with ours, by the service's clock
-	clocks.MayBeHoursOff = l.response.zoneless || !wereCompared
+	clocks.Zoneless = l.response.zoneless
+	clocks.MayBeHoursOff = clocks.Zoneless || !wereCompared
 	if !l.lost.fromThisProcess {
 		compareWithLoss(&clocks, atLoss)
 	}

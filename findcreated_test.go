@@ -2318,6 +2318,24 @@ func TestFindCreated_TimeWithoutAZone_RulesNothingOut(t *testing.T) {
 	}
 }
 
+// A date alone is up to a day before the note was made, in addition to the hours of the zone.
+func TestFindCreated_DateAlone_RulesNothingOut(t *testing.T) {
+	t.Parallel()
+	for date, want := range map[string]string{
+		"2000-01-01": mayBeIt, "1999-12-31": mayBeIt, "1999-12-30": notCreated,
+	} {
+		timedSubtest(t, date, func(t *testing.T) {
+			time.Sleep(10 * time.Hour) // since midnight of the year 2000
+			s, client, lost := loseVisit(t)
+			s.list = func(_ []string, r *http.Request) string {
+				const note = `{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`
+				return numbered([]string{fmt.Sprintf(note, date)}, r)
+			}
+			findWith(t, client, lost, findParams{WithoutAudio: true}).is(want, 0)
+		})
+	}
+}
+
 // If the sender's clock was never compared with the service's, it may have been wrong by hours.
 func TestFindCreated_ClockNeverCompared_RulesNothingOut(t *testing.T) {
 	t.Parallel()

@@ -50,6 +50,8 @@ type Clocks struct {
 	// MayBeHoursOff is set if notes' times have no zone, were never tried, or the clock of the service or of the create
 	// is not known.
 	MayBeHoursOff bool
+	// Zoneless is set if notes' times have no zone. One at midnight may then be a date alone.
+	Zoneless bool
 }
 
 // ReadClocks reads the service's time from the headers of a response. A Date between the times at which the request was
@@ -106,7 +108,7 @@ func (w Window) Compare(created time.Time, c Clocks) Made {
 	sent := w.Sent + c.ServiceAhead + c.FurtherAheadWhenSent // by the service's clock
 	tolerance := max(c.NotesBackdatedBy, c.AheadUncertainty) // the note may appear older than it is by either
 	switch {
-	case made < w.earliest(c), made > w.latest(c):
+	case c.latestOf(created) < w.earliest(c), made > w.latest(c):
 		return MadeOutside
 	case made < sent-tolerance:
 		return MadeBefore
@@ -128,6 +130,25 @@ func (w Window) latest(c Clocks) int64 {
 	return w.Settled + max(c.ServiceAhead+max(c.FurtherAheadWhenSent, 0), 0) + slack
 }
 
+// LatestOf returns the latest time that a service's time without a zone can stand for, in the service's zone. One at
+// midnight may be a date alone.
+func LatestOf(zoneless time.Time) time.Time {
+	const day = 24 * time.Hour
+	isMidnight := zoneless.Truncate(day).Equal(zoneless)
+	if isMidnight {
+		return zoneless.Add(day)
+	}
+	return zoneless
+}
+
+// latestOf returns the latest time at which a note can have been made that names this time.
+func (c Clocks) latestOf(created time.Time) int64 {
+	if c.Zoneless {
+		return LatestOf(created).Unix()
+	}
+	return created.Unix()
+}
+
 // Past reports whether a list with these times of creation is sorted from the newest to the oldest and has reached
 // notes that are older than the window. That proves nothing about a service which does not sort as it is asked to;
 // see [ReversedBeginsWithOldest].
@@ -135,17 +156,17 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	if len(made) == 0 || made[len(made)-1].IsZero() {
 		return false
 	}
-	newest := made[0].Unix()
-	oldest := made[len(made)-1].Unix()
+	newest := made[0]
+	oldest := made[len(made)-1]
 	isSorted := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
 	if !isSorted {
 		return false
 	}
-	if newest == oldest { // notes of one second show no order
+	if newest.Unix() == oldest.Unix() { // notes of one second show no order
 		return false
 	}
 	sent := w.Sent + min(c.ServiceAhead, 0) // by our clock or the service's, whichever is behind
-	return oldest < sent-slack
+	return c.latestOf(oldest) < sent-slack
 }
 
 // ReversedBeginsWithOldest reports whether the list in the other order begins with a note that is not newer than the

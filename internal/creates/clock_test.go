@@ -139,6 +139,16 @@ func TestWindowCompare_TimeOfSending_Decides(t *testing.T) {
 		{"longer ago, times without a zone", -26*hour - time.Second, creates.Clocks{
 			MayBeHoursOff: true,
 		}, creates.MadeOutside},
+		{"a date alone, of the day before", -36 * hour, creates.Clocks{
+			MayBeHoursOff: true, Zoneless: true,
+		}, creates.MadeBefore},
+		{"a date alone, with a zone", -36 * hour, creates.Clocks{MayBeHoursOff: true}, creates.MadeOutside},
+		{"a date alone, of two days before", -60 * hour, creates.Clocks{
+			MayBeHoursOff: true, Zoneless: true,
+		}, creates.MadeOutside},
+		{"no date alone, longer ago", -36*hour - time.Second, creates.Clocks{
+			MayBeHoursOff: true, Zoneless: true,
+		}, creates.MadeOutside},
 		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{
 			NotesBackdatedBy: 5 * 3600,
 		}, creates.MadeSince},
@@ -183,6 +193,19 @@ func TestWindowInFuture_EitherClock_Decides(t *testing.T) {
 	}{{0, 0, false}, {5, -5, false}, {0, 5, false}, {0, -1, true}, {-1, 5, true}, {-1, 0, true}} {
 		clocks := creates.Clocks{Now: noon.Unix() + tc.now, ServiceAhead: tc.ahead, Known: true}
 		assert.Equal(t, tc.want, window.InFuture(clocks), "%+v", tc)
+	}
+}
+
+// The notes of a date alone may have been made at its end.
+func TestWindowPast_DatesAlone_CountADayLater(t *testing.T) {
+	t.Parallel()
+	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
+	const toMidnight, day = 12 * time.Hour, 24 * time.Hour
+	for oldest, past := range map[time.Duration]bool{
+		toMidnight + day: false, toMidnight + 2*day: true, toMidnight + day + time.Second: true,
+	} {
+		made := []time.Time{noon.Add(-toMidnight), noon.Add(-oldest)}
+		assert.Equal(t, past, window.Past(made, creates.Clocks{Known: true, Zoneless: true}), oldest)
 	}
 }
 
