@@ -817,6 +817,22 @@ func TestDownload_UnsafeURL_IsNotUsed(t *testing.T) {
 	}
 }
 
+// net/http knows only localhost in lower case as this machine, and sends requests for any other spelling to the proxy.
+func TestDownload_LocalhostInCapitals_IsThisMachine(t *testing.T) {
+	t.Parallel()
+	var hosts []string
+	client := must(clinicaldoc.NewClient("http://localhost", "token", over(roundTripper(
+		func(r *http.Request) (*http.Response, error) {
+			hosts = append(hosts, r.URL.Host)
+			if strings.HasSuffix(r.URL.Path, "/audio-url") {
+				return madeResponse(r, http.StatusOK, `{"url":"http://LocalHost:9000/Visit.wav"}`), nil
+			}
+			return madeResponse(r, http.StatusOK, "synthetic", "Content-Type", "audio/wav"), nil
+		}))))(t)
+	must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{IgnoreSize: true}))(t)
+	assert.Equal(t, []string{"localhost", "localhost:9000"}, hosts)
+}
+
 // A signature covers the path as it is written, so storage refuses the same path in another encoding.
 func TestDownload_SafeURL_IsUsedUnchanged(t *testing.T) {
 	t.Parallel()

@@ -124,6 +124,7 @@ func (d *Download) Prepare(req *http.Request) error {
 	if err := d.checkLocation(address); err != nil {
 		return err
 	}
+	address.Host = strings.ToLower(address.Host) // net/http would send requests for LOCALHOST through a proxy
 	address.Fragment = ""
 	req.URL = address
 	// Nothing else of the caller's is sent: storage rejects a token beside a signature, and must not see one.
