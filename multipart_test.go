@@ -191,6 +191,33 @@ func TestUpload_AnnouncementRefused_IsSentWithoutIt(t *testing.T) {
 	}
 }
 
+// A transport that ignores the context may return such a response when the call is over. Its caller was told then that
+// no note can exist, so the body must not be sent.
+func TestUpload_AnnouncementRefusedAfterTheCall_SendsNothing(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 20
+	synctest.Test(t, func(t *testing.T) {
+		tr := socketTransport(t)
+		tr.ExpectContinueTimeout = time.Minute
+		refused := make(chan struct{})
+		tr.DialContext = pipesTo(t, func(c *rawConn) {
+			c.head()
+			time.Sleep(5 * time.Second)
+			c.answer(http.StatusExpectationFailed, "", "Connection", "close")
+			close(refused)
+		})
+		client := socketClient(t, "http://127.0.0.1", over(roundTripper(func(r *http.Request) (*http.Response, error) {
+			return tr.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+		})))
+		audio := clinicaldoc.AudioReaderAt("a.wav", syntheticAudio(size), size)
+		_, err := client.Notes.Create(endsAfter(t, 2*time.Second), createParams{Audio: audio})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		<-refused
+		synctest.Wait() // a second connection would fail the test
+	})
+}
+
 func TestUpload_HalfReadStream_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	// The server lets the upload begin and answers 417 then. What is left of the stream is no recording.

@@ -263,7 +263,8 @@ func (c *call) rejectsExpect(out *http.Request, resp *http.Response) bool {
 	if resp.StatusCode != http.StatusExpectationFailed || out.Header.Get("Expect") == "" {
 		return false
 	}
-	return c.Body.replayable()
+	isOver := out.Context().Err() != nil // Do may have returned, if the transport ignores the context
+	return !isOver && c.Body.replayable()
 }
 
 // requestTo returns a copy of the request with this URL.
