@@ -218,6 +218,24 @@ func TestUpload_AnnouncementRefusedAfterTheCall_SendsNothing(t *testing.T) {
 	})
 }
 
+// atFunc is an [io.ReaderAt].
+type atFunc func(p []byte, off int64) (int, error)
+
+func (f atFunc) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
+
+// A reader that breaks the rules of io.Reader must not end the program: net/http reads it in a goroutine of its own.
+func TestUpload_ReaderWithAWrongCount_IsAnError(t *testing.T) {
+	t.Parallel()
+	for _, extra := range []int{1, -100_000} {
+		srv := newRawServer(t, func(c *rawConn) { c.receive(0); c.untilClosed() })
+		at := atFunc(func(p []byte, _ int64) (int, error) { return len(p) + extra, nil })
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t),
+			createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", at, 50_000)})
+		require.ErrorContains(t, err, "the audio could not be read: its reader returned a negative count")
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	}
+}
+
 func TestUpload_HalfReadStream_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	// The server lets the upload begin and answers 417 then. What is left of the stream is no recording.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 const (
@@ -181,8 +183,16 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 		err = errCallOver
 	}()
 	work.run(func() { n, err = b.head.Read(p) })
+	isCount := n >= 0 && n <= len(p)
+	if !isCount {
+		return 0, errWrongCount
+	}
 	return n, err
 }
+
+// errWrongCount is the error of a source that breaks the rules of [io.Reader]. In a goroutine of net/http, its count
+// would cause a panic that nobody could recover.
+const errWrongCount = redact.Text("its reader returned a negative count, or more bytes than were asked for")
 
 // stop makes further reads fail and reports whether no read of the source is under way. Then the source is not used any
 // more, and mayBeComplete does not change. The first call waits for a read that is under way, up to stopTimeout.

@@ -89,6 +89,24 @@ func TestSendState_ErrorOfTheSource_IsNotARefusal(t *testing.T) {
 	assert.Nil(t, s.commitRefusal.Load())
 }
 
+// net/http would panic because of the count, in a goroutine of its own.
+func TestSendState_WrongCountOfTheSource_IsAnError(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{-1, 11} {
+		s := fenced(t, nil)
+		source := readerFunc(func([]byte) (int, error) { return count, nil })
+		body := s.Follow(&Body{Size: -1, Open: func() (io.Reader, []byte) { return source, []byte("end") }}, false)
+		n, err := body.Read(make([]byte, 10))
+		assert.Zero(t, n)
+		require.ErrorIs(t, err, errWrongCount)
+		assert.Equal(t, error(errWrongCount), *s.sourceErr.Load())
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 type closing struct {
 	io.Reader
 	closed chan struct{}
