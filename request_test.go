@@ -1447,6 +1447,13 @@ func retryingLibrary(next http.RoundTripper) http.RoundTripper {
 	return c.StandardClient().Transport
 }
 
+// retryingForEver is retrying for a transport that does not notice the end of the call.
+func retryingForEver(next http.RoundTripper) http.RoundTripper {
+	return retrying(roundTripper(func(r *http.Request) (*http.Response, error) {
+		return next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	}))
+}
+
 // Transports retry by themselves. Whatever they do, one call makes at most one note.
 func TestCreate_TransportRetries_MakesOneNote(t *testing.T) {
 	t.Parallel()
@@ -1458,7 +1465,7 @@ func TestCreate_TransportRetries_MakesOneNote(t *testing.T) {
 	}
 	tests := map[string]test{}
 	for transport, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
-		"library": retryingLibrary, "own": retrying,
+		"library": retryingLibrary, "own": retrying, "own, ignores the context": retryingForEver,
 	} {
 		for end, respond := range map[string]http.HandlerFunc{
 			"502":   socketStatus(http.StatusBadGateway, ""),

@@ -79,7 +79,7 @@ type SendState struct {
 func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 	trace := &s.trace
 	trace.GetConn = s.getConn
-	trace.WroteHeaders = func() { s.setIfUsable(&s.wroteHeaders) }
+	trace.WroteHeaders = s.headersWritten
 	if s.SendOnce || hasBody {
 		trace.GotConn = s.gotConn
 		trace.WroteRequest = func(httptrace.WroteRequestInfo) {
@@ -100,6 +100,17 @@ func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 		trace.Got1xxResponse = s.gotInterim
 	}
 	return trace
+}
+
+// headersWritten is called before the body is sent. If this is a second sending, the transport has ignored that getConn
+// ended the attempt. Then only closing the connection prevents it, although other requests may use it too.
+func (s *SendState) headersWritten() {
+	s.setIfUsable(&s.wroteHeaders)
+	conn := s.conn.Load()
+	mayClose := conn != nil && !isDatagram(*conn)
+	if s.repeated.Load() && mayClose {
+		_ = (*conn).Close()
+	}
 }
 
 // setIfUsable sets a latch, unless nothing is sent by the current connection.
