@@ -8,6 +8,7 @@ require (
 	github.com/clinicaldoc/clinicaldoc-go v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
+	golang.org/x/text v0.42.0
 )
 
 require (
