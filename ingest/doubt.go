@@ -282,7 +282,8 @@ func (r *run) relatedEntries(t *task) ([]Entry, error) {
 	if r.isNameUnique(t) {
 		since = anyTime
 	}
-	return r.uploader.Journal.EntriesForPatient(r.resolveCtx, t.own.Patient, since)
+	entries, err := r.uploader.Journal.EntriesForPatient(r.resolveCtx, t.own.Patient, since)
+	return t.withCurrentNames(entries), err
 }
 
 // journalFailed ends an unresolved task because the journal could not be read. The error ends the run, unless only one

@@ -16,6 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/nfc"
 )
 
 // Journal records what became of each recording, so none becomes two notes. [FileJournal] serves one machine.
@@ -186,8 +187,11 @@ func hashOf(parts ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func keyOf(service, key string) Key {
-	sum := hashOf("key", service, creates.ComposeLetters(key))
+func keyOf(service, key string) Key { return hashKey(service, nfc.String(key)) }
+
+// hashKey returns the hash of a key as it is spelled.
+func hashKey(service, key string) Key {
+	sum := hashOf("key", service, key)
 	return Key(sum[:len(Key{})])
 }
 
@@ -205,7 +209,7 @@ func patientHash(service string, patient int64) uint32 {
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	e.Patient = patientHash(service, params.PatientID)
 	patient := strconv.FormatInt(params.PatientID, 10)
-	e.Name = shortHash("name", service, patient, creates.ComposeLetters(strings.TrimSpace(params.Name)))
+	e.Name = shortHash("name", service, patient, nfc.String(strings.TrimSpace(params.Name)))
 	e.Size = 0
 	if params.Audio != nil {
 		e.Size = params.Audio.Size()

@@ -184,9 +184,9 @@ func (r *run) listFailed(t *task, err error) {
 func (r *run) patientEntries(t *task) ([]Entry, error) {
 	entries, err := r.uploader.Journal.EntriesForPatient(r.ctx, t.own.Patient, anyTime)
 	if errors.Is(err, ErrJournalDamaged) {
-		return entries, nil
+		err = nil
 	}
-	return entries, err
+	return t.withCurrentNames(entries), err
 }
 
 // entriesFailed ends a task whose journal cannot be read.

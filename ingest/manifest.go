@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/nfc"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -297,7 +297,7 @@ func (m *manifest) addRecording(line int, values map[string]string) {
 	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line, of another patient
 		m.addProblem(line, "a value continues on the next line; check its quotes")
 	}
-	switch key := creates.ComposeLetters(r.Key); {
+	switch key := nfc.String(r.Key); {
 	case key == "": // the key is made of the file; see FileKey
 	case m.keys[key] != 0:
 		m.duplicate(line, "key", m.keys[key])

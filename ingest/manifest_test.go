@@ -70,8 +70,10 @@ func TestReadManifest_Mistakes_AreAllListed(t *testing.T) {
 			2: "patient", 3: "prompt", 4: "columns", 5: "does not exist", 6: "empty", 7: "path",
 		},
 		// one key in two spellings
-		head + "\u00fc,7,1,n,1.wav\nu\u0308,7,1,n,2.wav\n":              {3: "line 2"},
-		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n": {2: "quote", 4: "CSV"},
+		head + "\u00fc,7,1,n,1.wav\nu\u0308,7,1,n,2.wav\n":                          {3: "line 2"},
+		head + "カルテ ガ,7,1,n,1.wav\nカルテ カ\u3099,7,1,n,2.wav\n":                       {3: "line 2"},
+		head + "한글,7,1,n,1.wav\n\u1112\u1161\u11ab\u1100\u1173\u11af,7,1,n,2.wav\n": {3: "line 2"},
+		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n":             {2: "quote", 4: "CSV"},
 		// else patient 7 would get the recording of patient 8
 		head + "a,7,1,\"one,1.wav\nb,8,1,two\",2.wav\n":                                                 {2: "quote"},
 		`{"patient":7,"path":"1.wav","key":"a\r"}` + "\n" + `{"patient":7,"path":"2.wav","key":"a\rb"}`: {2: "quote"},

@@ -12,14 +12,15 @@ import (
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/nfc"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Recording is one recording to upload. It needs a File or Params.Audio; without a File also a Key.
 type Recording struct {
 	// Key identifies the recording among all recordings of the patient at this service, in every journal. One key
-	// becomes one note. It has at most 1024 bytes. If empty, it defaults to [FileKey] of File.
+	// becomes one note. It has at most 1024 bytes. If empty, it defaults to [FileKey] of File. Keys that differ only in
+	// how their characters are composed are the same key: keys are compared in Unicode's form NFC.
 	//
 	// If Params.Name contains a key of at least eight characters, the name identifies the note, whatever the service
 	// does with recordings. No letter or digit may continue the key on either side: "Visit ENC-2026-0001".
@@ -60,8 +61,9 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 }
 
 // FileKey returns the default key of a file. It is made of the content, the patient and the note's name, or the file's
-// name if the note has none. The same file in another place has the same key. The same content for another patient has
-// a different key.
+// name if the note has none. The same file in another place has the same key, also if a system there composes the
+// characters of its name differently (Unicode's forms NFC and NFD). The same content for another patient has a
+// different key.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	r, err := Recording{File: path, Params: params}.WithKey()
 	return r.Key, err
@@ -93,12 +95,21 @@ func sumOf(audio *clinicaldoc.AudioSource) (string, error) {
 
 // contentKey returns the key of a file: a hash of its content, its patient and its name.
 func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
-	content, _ := hex.DecodeString(sum) // as sumOf wrote it
-	name := params.Name
-	if name == "" {
-		name = filepath.Base(path)
+	return hashContent(sum, params, nfc.String(nameInKey(path, params)))
+}
+
+// nameInKey returns the name from which the key of a file is made.
+func nameInKey(path string, params clinicaldoc.CreateNoteParams) string {
+	if params.Name != "" {
+		return params.Name
 	}
-	key := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), creates.ComposeLetters(name))
+	return filepath.Base(path)
+}
+
+// hashContent returns the key of a file with the content and the name.
+func hashContent(sum string, params clinicaldoc.CreateNoteParams, name string) string {
+	content, _ := hex.DecodeString(sum) // as sumOf wrote it
+	key := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), name)
 	return hex.EncodeToString(key[:])
 }
 

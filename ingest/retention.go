@@ -189,6 +189,7 @@ type retentionCheck struct {
 type localFile struct {
 	recording     Recording
 	own           Entry  // its key and what describes it
+	keys          []Key  // under which the journal may keep it
 	sum           string // SHA-256 of its bytes; empty: they cannot be read
 	keyFromBytes  bool   // the key was made of these bytes
 	noteID        int64
@@ -210,7 +211,7 @@ func (c *retentionCheck) readFile(recording Recording) *localFile {
 	f := &localFile{recording: recording}
 	f.recording.Key = prepared.Key
 	if prepared.Key != "" {
-		f.own.Key = keyOf(c.origin, prepared.Key)
+		f.setKeys(c.origin, prepared)
 	}
 	f.own.describe(c.origin, prepared.Params)
 	if err == nil {
@@ -225,8 +226,28 @@ func (c *retentionCheck) readFile(recording Recording) *localFile {
 		f.keptForOwn = errOtherBytes
 	}
 	f.recording.SHA256 = f.sum
-	f.keyFromBytes = prepared.Key == contentKey(f.sum, recording.File, recording.Params)
+	prepared.SHA256 = f.sum
+	f.setKeys(c.origin, prepared)
+	key, _ := prepared.keys()
+	f.keyFromBytes = key == contentKey(f.sum, recording.File, recording.Params)
 	return f
+}
+
+// setKeys sets the hashes under which the journal may keep the recording.
+func (f *localFile) setKeys(origin string, recording Recording) {
+	f.keys = Binding{Origin: origin}.Keys(recording)
+	f.own.Key = f.keys[0]
+}
+
+// knownKey returns the hash under which the journal keeps the recording; see [Binding.Keys].
+func (c *retentionCheck) knownKey(f *localFile) Key {
+	for _, key := range f.keys {
+		e := c.byKey[key]
+		if e.State.mayHaveNote() || len(e.Replaced) > 0 {
+			return key
+		}
+	}
+	return f.own.Key
 }
 
 // listEntries returns the entries of the journal: all if the journal can list them, otherwise those of the recordings'
@@ -267,6 +288,7 @@ func (c *retentionCheck) index(entries []Entry) {
 // findReasons sets why a recording has to be kept: for its own note, or for other notes that the journal knows. It
 // returns an error that ends the check.
 func (c *retentionCheck) findReasons(ctx context.Context, f *localFile) error {
+	f.own.Key = c.knownKey(f)
 	reason := errNotKnown
 	if e, isKnown := c.byKey[f.own.Key]; isKnown {
 		why, end := c.whyNeeded(ctx, e)

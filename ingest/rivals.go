@@ -9,6 +9,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/nfc"
 )
 
 // One recording may be wanted as several notes of its patient, such as a progress note and a letter. If the responses
@@ -176,8 +177,8 @@ const minKeyInName = 8 // characters; a shorter key may stand in a name by accid
 
 // containsKey reports whether a name contains a key that is not a part of a longer word or number.
 func containsKey(name, key string) bool {
-	name = creates.ComposeLetters(name)
-	key = creates.ComposeLetters(key)
+	name = nfc.String(name)
+	key = nfc.String(key)
 	if utf8.RuneCountInString(key) < minKeyInName || !strings.ContainsFunc(key, isWord) {
 		return false
 	}

@@ -16,10 +16,11 @@ import (
 type task struct {
 	job              job
 	recording        Recording
-	sha256           string // of the recording; empty: not known yet
-	unusable         error  // why it cannot be sent; the journal may know its note, and its file may be gone since
-	own              Entry  // its key and what describes it, without what became of it; fixed once decide has it
-	entry            Entry  // as it was saved last, or is to be saved
+	sha256           string   // of the recording; empty: not known yet
+	unusable         error    // why it cannot be sent; the journal may know its note, and its file may be gone since
+	own              Entry    // its key and what describes it, without what became of it; fixed once decide has it
+	earlierNames     []uint32 // hashes that an entry of an earlier version may have of the name
+	entry            Entry    // as it was saved last, or is to be saved
 	claim            Claim
 	begun            time.Time
 	uploads          int       // in this run
@@ -48,7 +49,7 @@ func (r *run) decide(t *task) {
 	if !isClaimed {
 		return
 	}
-	known := t.claim.Entry()
+	known := t.withCurrentName(t.claim.Entry())
 	t.own.Replaced = known.Replaced
 	t.own.Excluded = known.Excluded
 	t.entry = t.own
@@ -88,7 +89,8 @@ func (r *run) claimTask(t *task) bool {
 	return r.claimKey(t)
 }
 
-// describe fills in what the journal knows the recording by. It ends the task and reports false if there is no key.
+// describe fills in what the journal knows the recording by. It ends the task and reports false if there is no key, or
+// the journal cannot be read.
 func (r *run) describe(t *task) bool {
 	t.recording, t.unusable = t.recording.prepare()
 	if t.unusable != nil && t.recording.Key == "" {
@@ -96,8 +98,15 @@ func (r *run) describe(t *task) bool {
 		return false
 	}
 	t.sha256 = t.recording.SHA256
-	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
+	t.own = Entry{State: StateClaimed}
 	t.own.describe(r.service, t.recording.Params)
+	t.earlierNames = earlierNames(r.service, t.recording.Params)
+	key, err := r.findKey(t)
+	t.own.Key = key
+	if err != nil {
+		r.claimFailed(t, err)
+		return false
+	}
 	if t.unusable != nil {
 		t.own.Size = -1 // not known
 	} else {
@@ -110,17 +119,24 @@ func (r *run) describe(t *task) bool {
 // claimKey takes the key in the journal. It ends the task and reports false if it cannot.
 func (r *run) claimKey(t *task) bool {
 	claim, err := r.uploader.Journal.Claim(r.ctx, t.own.Key)
+	if err != nil {
+		r.claimFailed(t, err)
+		return false
+	}
+	t.claim = claim
+	return true
+}
+
+// claimFailed ends a task whose key cannot be taken.
+func (r *run) claimFailed(t *task, err error) {
 	switch {
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrJournalDamaged): // which is of this recording alone
 		r.endTask(t, Result{Status: InDoubt, Err: err})
-	case err != nil && r.ctx.Err() != nil: // it is the run that ended
+	case r.ctx.Err() != nil: // it is the run that ended
 		r.drop(t)
-	case err != nil:
-		r.endTaskWithJournal(t, Result{Status: Refused, Err: err}, err)
 	default:
-		t.claim = claim
+		r.endTaskWithJournal(t, Result{Status: Refused, Err: err}, err)
 	}
-	return err == nil
 }
 
 func (r *run) keyReused(t *task, _ Entry) {

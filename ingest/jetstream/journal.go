@@ -342,6 +342,26 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 	return r, entry.Revision(), nil
 }
 
+// readOf returns the record of a recording, and the hash under which the journal keeps it; see [ingest.Binding.Keys].
+// The record is zero if the recording is new.
+func (j *Journal) readOf(
+	ctx context.Context, binding ingest.Binding, recording ingest.Recording,
+) (record, ingest.Key, error) {
+	var anyTime time.Time
+	var current record
+	keys := binding.Keys(recording)
+	for i, key := range keys {
+		r, _, err := j.read(ctx, key)
+		if err != nil || mayHaveNoteSince(r.Entry, anyTime) {
+			return r, key, err
+		}
+		if i == 0 {
+			current = r
+		}
+	}
+	return current, keys[0], nil
+}
+
 // awaitSilence waits until the owner of a recording has written nothing for the time of a lease, or has released the
 // recording. It returns errTaken if the owner, or another one, still writes. Only this machine's clock counts.
 func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uint64) error {

@@ -39,8 +39,8 @@ func (f *Fleet) Outcome(ctx context.Context, recording ingest.Recording) (Result
 // findOutcome searches for a recording in the journal, among the dead letters and in the queue. The result has no
 // Ending if it is in none of them.
 func (f *Fleet) findOutcome(ctx context.Context, binding ingest.Binding, recording ingest.Recording) (Result, error) {
-	result := Result{Result: ingest.Result{Recording: recording, JournalKey: binding.Key(recording.Key)}}
-	known, _, err := f.journal.read(ctx, result.JournalKey)
+	known, key, err := f.journal.readOf(ctx, binding, recording)
+	result := Result{Result: ingest.Result{Recording: recording, JournalKey: key}}
 	if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 		return Result{}, err
 	}
@@ -49,6 +49,7 @@ func (f *Fleet) findOutcome(ctx context.Context, binding ingest.Binding, recordi
 		return Result{}, err
 	}
 	own := binding.Describe(recording)
+	own.Key = key
 	if letter != nil {
 		own.Size = letterSizeOr(letter.Size, own)
 	}
@@ -194,7 +195,7 @@ func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) boo
 		if json.Unmarshal(message.Data, &left) != nil {
 			return false, nil //nolint:nilerr // it will become a dead letter
 		}
-		known, _, err := f.journal.read(ctx, binding.Key(left.Key))
+		known, _, err := f.journal.readOf(ctx, binding, left.recording())
 		if err != nil || !condition(known.Entry) {
 			return false, err
 		}
@@ -230,7 +231,8 @@ func (q *queue) sweep(ctx context.Context, binding ingest.Binding, letter DeadLe
 	}
 	own := binding.Describe(letter.Recording)
 	own.Size = letterSizeOr(letter.size, own)
-	known, _, err := q.journal.read(ctx, own.Key)
+	known, key, err := q.journal.readOf(ctx, binding, letter.Recording)
+	own.Key = key
 	isFailed := known.Entry.Stage == clinicaldoc.StageFailed
 	if err != nil || isFailed || !hasNote(known.Entry, own) {
 		return false

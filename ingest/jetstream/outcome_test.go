@@ -89,6 +89,43 @@ func saveEntry(t *testing.T, f *Fleet, binding ingest.Binding, recording ingest.
 	require.NoError(t, c.Save(t.Context(), e))
 }
 
+// An earlier version hashed a key as it was spelled, unless its letters were Latin. Its entries still count.
+func TestOutcome_EntryWithEarlierKey_IsFound(t *testing.T) {
+	t.Parallel()
+	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, s), Params{})
+	binding, err := f.Journal().Bind(t.Context(), ingest.Owner{Service: srv.URL})
+	require.NoError(t, err)
+	recording := filed(t, dir, 1)
+	recording.Key = "\u30ab\u3099"
+	keys := binding.Keys(recording)
+	require.Len(t, keys, 2)
+	e := binding.Describe(recording)
+	e.State = ingest.StateCreated
+	e.SentAt = time.Now()
+	e.NoteID = 17
+	c, err := f.Journal().Claim(t.Context(), keys[1])
+	require.NoError(t, err)
+	require.NoError(t, c.Save(t.Context(), e))
+	c.Release()
+
+	require.NoError(t, f.Publish(t.Context(), recording))
+	recording.Key = "\u30ac" // the same letter, composed
+	result := outcomeOf(t, f, recording)
+	assert.Equal(t, Done, result.Ending)
+	assert.Equal(t, int64(17), result.NoteID)
+	assert.Equal(t, keys[1], result.JournalKey)
+	u := &ingest.Uploader{Client: srv.Client(), AllNew: true, Until: clinicaldoc.StageUploaded}
+	assert.Equal(t, map[Ending]int{Done: 1}, drain(t, f, u))
+	assert.Empty(t, srv.Notes(), "it is already there")
+
+	recording.Key = "\u30ad"
+	result = outcomeOf(t, f, recording)
+	assert.Zero(t, result.Ending)
+	assert.Equal(t, binding.Key(recording.Key), result.JournalKey)
+}
+
 // A recording may get a note after it became a dead letter: by a manual decision, or because it was published again.
 // Then its dead letter is removed.
 func TestDeadLetter_GoesWhenItsNoteExists(t *testing.T) {
