@@ -53,7 +53,8 @@ type FindCreatedParams struct {
 	// FindCreated does not return a note that one of them may have made.
 	Unresolved []*OutcomeUnknownError
 	// UniqueName states that no other note of the patient has, or will have, exactly the name in Params, and that
-	// neither the service nor a person changes it. The name alone then identifies the note.
+	// neither the service nor a person changes it. The name alone then identifies the note. White space at the ends of
+	// a name does not count, nor does how its characters are composed: names are compared in Unicode's form NFC.
 	UniqueName bool
 	// TrustPatientFilter accepts rows without a patient ID; see [ListNotesParams].
 	TrustPatientFilter bool

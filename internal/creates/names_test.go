@@ -19,14 +19,16 @@ func TestCompareNames_EqualOtherOrUnclear(t *testing.T) {
 		{"Visit", "\u00a0Visit\n", creates.NameEqual},
 		{"Größe é", "Gro\u0308ße e\u0301", creates.NameEqual},
 		{"Gro\u0308ße e\u0301", "Größe é", creates.NameEqual},
+		{"Йод ёлка", "И\u0306од е\u0308лка", creates.NameEqual},
+		{"한글 방문", "\u1112\u1161\u11ab\u1100\u1173\u11af \u1107\u1161\u11bc\u1106\u116e\u11ab", creates.NameEqual},
+		{"カルテ ガ", "カルテ カ\u3099", creates.NameEqual},
+		{"Nguyễn", "Nguye\u0302\u0303n", creates.NameEqual},
+		{"10 \u212b", "10 \u00c5", creates.NameEqual},
+		{"नोट \u0958", "नोट \u0915\u093c", creates.NameEqual},
 
 		// No name was sent, so the service may have chosen one.
 		{"", "Note 5", creates.NameUnclear},
 		{"  ", "", creates.NameUnclear},
-		// Scripts whose composed forms are not compared here.
-		{"Йод ёлка", "И\u0306од е\u0308лка", creates.NameUnclear},
-		{"한글 방문", "\u1112\u1161\u11ab\u1100\u1173\u11af \u1107\u1161\u11bc\u1106\u116e\u11ab", creates.NameUnclear},
-		{"10 \u212b", "10 \u00c5", creates.NameUnclear},
 
 		{"Visit", "visit", creates.NameOther},
 		{"Visit", "", creates.NameOther},
@@ -40,6 +42,9 @@ func TestCompareNames_EqualOtherOrUnclear(t *testing.T) {
 		{"Größe", "Gra\u0308ße", creates.NameOther},
 		{"Größe", "Grüße", creates.NameOther},
 		{"10 \u212b", "11 \u00c5", creates.NameOther},
+		{"नोट अ", "नोट आ", creates.NameOther},
+		{"한글", "한국", creates.NameOther},
+		{"И\u0306од", "Иод", creates.NameOther},
 		{"診察 一", "診察 二", creates.NameOther},
 		{"ΟΔΟΣ", "οδος", creates.NameOther},
 		{"Visit A", "Visit B", creates.NameOther},

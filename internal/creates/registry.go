@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -42,12 +41,12 @@ var seed = maphash.MakeSeed()
 func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
 // NewCreate returns the identity of a create. Size is that of the recording; zero or less means that it is not known,
-// or that there is none. Names are the same if they differ only in white space at their ends, or in how accented
-// letters are composed.
+// or that there is none. Names are the same if they differ only in white space at their ends, or in how characters
+// are composed.
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
 	return Create{
 		patient: Hash(patientID),
-		name:    Hash(ComposeLetters(strings.TrimSpace(name))),
+		name:    Hash(trimmed(name)),
 		size:    max(size, 0),
 		id:      id,
 		sent:    sent.UnixMilli(),
