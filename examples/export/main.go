@@ -71,7 +71,7 @@ func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.
 // refuseForeign refuses a folder that has files and no snapshot: they are somebody else's. It looks before a snapshot is opened, which
 // makes its file.
 func refuseForeign(folder, path string) error {
-	exported, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	exported, err := filesIn(folder, "*.json")
 	if err != nil || len(exported) == 0 {
 		return err
 	}
@@ -84,16 +84,36 @@ func refuseForeign(folder, path string) error {
 // prepare removes incomplete files of a killed run, and all files of a first run that was killed. The snapshot does
 // not know the latter, so nothing else would remove those whose notes are gone.
 func prepare(folder string, begun bool) error {
-	left, err := filepath.Glob(filepath.Join(folder, ".part-*"))
+	left, err := filesIn(folder, ".part-*")
 	if !begun && err == nil {
 		var exported []string
-		exported, err = filepath.Glob(filepath.Join(folder, "[0-9]*.json"))
+		exported, err = filesIn(folder, "[0-9]*.json")
 		left = append(left, exported...)
 	}
 	for _, file := range left {
 		err = errors.Join(err, os.Remove(file))
 	}
 	return err
+}
+
+// filesIn returns the files of the folder whose names match the pattern. Only the names are matched: filepath.Glob would
+// also read the brackets in the name of a folder such as "notes [2026]" as a pattern, and find nothing.
+func filesIn(folder, pattern string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, entry := range entries {
+		matches, err := filepath.Match(pattern, entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		if matches {
+			files = append(files, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return files, nil
 }
 
 // apply brings the note's file up to date.

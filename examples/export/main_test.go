@@ -113,6 +113,24 @@ func TestAKilledFirstRunIsGoneOnWith(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(folder, "99.json"))
 }
 
+// The name of a folder is no pattern of names.
+func TestRun_FolderWithBrackets_LeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	srv, folder := clinic(t, 3), filepath.Join(t.TempDir(), "notes [2026]")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	foreign := filepath.Join(folder, "99.json")
+	require.NoError(t, os.WriteFile(foreign, []byte("{}\n"), 0o600))
+	require.ErrorContains(t, run(t.Context(), srv.Client(), folder, new(bytes.Buffer)), "name another")
+
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "notes.snapshot"), nil, 0o600)) // as a killed first run leaves it
+	incomplete := filepath.Join(folder, ".part-1")
+	require.NoError(t, os.WriteFile(incomplete, []byte("synthetic transcription"), 0o600))
+	require.NoError(t, run(t.Context(), srv.Client(), folder, new(bytes.Buffer)))
+	assert.NoFileExists(t, incomplete)
+	assert.NoFileExists(t, foreign, "the note is gone since")
+	assert.FileExists(t, filepath.Join(folder, "3.json"))
+}
+
 // A folder is the mirror of one service, and of nothing that somebody put there.
 func TestAFolderIsOfOneService(t *testing.T) {
 	t.Parallel()
