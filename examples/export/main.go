@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
@@ -55,17 +56,45 @@ func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.
 		return err
 	}
 	counts := map[snapshot.Event]int{}
+	err = mirror(ctx, client, folder, seen, counts)
+	for tries := 1; errors.Is(err, errBehind) && tries < maxTries; tries++ {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		err = mirror(ctx, client, folder, seen, counts)
+	}
+	if err != nil {
+		return errors.Join(err, seen.Save()) // what came before it is done
+	}
+	_, _ = fmt.Fprintf(out, "%d new, %d changed, %d gone\n", counts[snapshot.New], counts[snapshot.Changed], counts[snapshot.Gone])
+	return seen.Save()
+}
+
+const (
+	maxTries = 3
+	pause    = time.Second
+)
+
+// errBehind means that a note was read in an older state than its row of the list, or not found. A service may read
+// lists and notes from different copies of its data, of which one lags. Or the note was deleted just now, and the next
+// list lacks it.
+var errBehind = errors.New("the list shows a note that the service does not find, or has only in an older version: run this again later")
+
+// mirror brings the files up to date, and counts what it did. A change at which it fails comes again with the next run.
+func mirror(
+	ctx context.Context, client *clinicaldoc.Client, folder string, seen *snapshot.Snapshot, counts map[snapshot.Event]int,
+) error {
 	for change, err := range seen.Changes(ctx) {
 		if err == nil {
 			err = apply(ctx, client, folder, change)
 		}
 		if err != nil {
-			return errors.Join(err, seen.Save()) // what came before it is done
+			return err
 		}
 		counts[change.Event]++
 	}
-	_, _ = fmt.Fprintf(out, "%d new, %d changed, %d gone\n", counts[snapshot.New], counts[snapshot.Changed], counts[snapshot.Gone])
-	return seen.Save()
+	return nil
 }
 
 // refuseForeign refuses a folder that has files and no snapshot: they are somebody else's. It looks before a snapshot is opened, which
@@ -121,12 +150,15 @@ func apply(ctx context.Context, client *clinicaldoc.Client, folder string, chang
 	path := filepath.Join(folder, strconv.FormatInt(change.ID, 10)+".json")
 	if change.Event != snapshot.Gone {
 		note, err := client.Notes.Get(ctx, change.ID) // a row of the list may leave texts out
-		if err == nil {
-			return write(path, note)
-		}
-		if !errors.Is(err, clinicaldoc.ErrNotFound) {
+		switch {
+		case errors.Is(err, clinicaldoc.ErrNotFound):
+			return errBehind
+		case err != nil:
 			return err
+		case note.UpdatedAt.Before(change.Note.UpdatedAt.Truncate(time.Second)): // it may be given in whole seconds
+			return errBehind
 		}
+		return write(path, note)
 	}
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -129,6 +133,56 @@ func TestRun_FolderWithBrackets_LeavesNothingBehind(t *testing.T) {
 	assert.NoFileExists(t, incomplete)
 	assert.NoFileExists(t, foreign, "the note is gone since")
 	assert.FileExists(t, filepath.Join(folder, "3.json"))
+}
+
+// Lists and notes may come from different copies of the service's data, of which one lags.
+func TestRun_NotesLagBehindTheList_KeepsNoOlderVersion(t *testing.T) {
+	t.Parallel()
+	lag := clinicaldoctest.Lagging(10 * time.Second)
+	for name, change := range map[string]func(*testing.T, *clinicaldoctest.Server) (id int64){
+		"changed note": func(t *testing.T, srv *clinicaldoctest.Server) int64 {
+			t.Helper()
+			texts := clinicaldoc.UpdateNoteParams{Analysis: new("corrected")}
+			note, err := srv.Client().Notes.Update(t.Context(), 1, texts)
+			require.NoError(t, err)
+			return note.ID
+		},
+		"new note": func(_ *testing.T, srv *clinicaldoctest.Server) int64 {
+			return srv.AddNote(clinicaldoctest.Note{Analysis: "corrected"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, folder := clinic(t, 3), t.TempDir()
+			_, _ = export(t, srv.Client(), folder)
+			srv.Advance(time.Hour)
+			id := change(t, srv)
+			srv.Inject(clinicaldoctest.RouteGetNote, lag.Always())
+			require.ErrorIs(t, run(t.Context(), srv.Client(), folder, new(bytes.Buffer)), errBehind)
+			srv.ClearFaults()
+			srv.Inject(clinicaldoctest.RouteGetNote, lag.Times(2)) // as if the copy caught up meanwhile
+			_, notes := export(t, srv.Client(), folder)
+			assert.Equal(t, "corrected", notes[id].Analysis)
+		})
+	}
+}
+
+func TestRun_NoteDeletedAfterItsList_GoesOn(t *testing.T) {
+	t.Parallel()
+	var srv *clinicaldoctest.Server
+	var isDeleted atomic.Bool
+	srv = clinic(t, 3, clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/2") && isDeleted.CompareAndSwap(false, true) {
+				_, err := srv.Client().Notes.Delete(r.Context(), 2)
+				assert.NoError(t, err)
+			}
+			api.ServeHTTP(w, r)
+		})
+	}))
+	said, notes := export(t, srv.Client(), t.TempDir())
+	assert.Equal(t, "2 new, 0 changed, 0 gone\n", said)
+	assert.NotContains(t, notes, int64(2))
 }
 
 // A folder is the mirror of one service, and of nothing that somebody put there.
