@@ -36,7 +36,8 @@ nothing new appears. Every note is also read separately, because lists may short
 
 After an interruption, the same command continues. Notes with an unchanged updated_at are not read again, unless they
 were changed less than ten minutes before they were read. The incomplete export is kept in a hidden file in the same
-folder.`,
+folder. The export also fails, and continues later, if the service does not find a note that it lists, or returns it
+only in an older version.`,
 		Example: "  clinicaldoc export notes.jsonl\n  clinicaldoc export --patient 7 - | jq -r .name",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
@@ -73,11 +74,8 @@ func (o *exportOptions) run(ctx context.Context) error {
 	show := progress.New(o.IO)
 	defer show.Close()
 	o.showAbove(show)
-	rows, err := o.list(ctx, client)
+	rows, gone, err := o.readAll(ctx, client, part, show)
 	if err != nil {
-		return err
-	}
-	if err := o.read(ctx, client, part, rows, show); err != nil {
 		return err
 	}
 	show.Close()
@@ -86,10 +84,69 @@ func (o *exportOptions) run(ctx context.Context) error {
 		return err
 	}
 	o.IO.Note("%s", output.Count(written, "note", "notes"))
-	if gone := len(rows) - written; gone > 0 {
+	if gone > 0 {
 		o.IO.Note("%s deleted during the export", output.Count(gone, "more was", "more were"))
 	}
 	return nil
+}
+
+// errBehind means that the part does not hold each note as the latest list shows it.
+var errBehind = &runError{
+	codeUnreachable, "the service lists notes that it does not find, or returns only in an older version",
+	"run the same command again later; it continues",
+}
+
+// relistPauses are the pauses before notes are listed again.
+var relistPauses = []time.Duration{time.Second, 2 * time.Second}
+
+// readAll lists the notes and reads each of them. It returns the rows of the latest list, and how many of the first one
+// are gone. A service may read lists and notes from different copies of its data, of which one lags. So a listed note
+// that is not found is gone only if a later list lacks it, and an older version is read again.
+func (o *exportOptions) readAll(
+	ctx context.Context, client *clinicaldoc.Client, part *exportPart, show progress.Reporter,
+) (rows []exportRow, gone int, err error) {
+	first, err := o.list(ctx, client)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := o.read(ctx, client, part, first, show); err != nil {
+		return nil, 0, err
+	}
+	rows = first
+	for _, pause := range relistPauses {
+		if len(part.behind(rows)) == 0 {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, 0, context.Cause(ctx)
+		}
+		if rows, err = o.list(ctx, client); err != nil {
+			return nil, 0, err
+		}
+		if err := o.read(ctx, client, part, part.behind(rows), show); err != nil {
+			return nil, 0, err
+		}
+	}
+	if len(part.behind(rows)) > 0 {
+		return nil, 0, errBehind
+	}
+	return rows, missing(first, rows), nil
+}
+
+// missing counts the rows of the first list whose notes are not in the second.
+func missing(first, second []exportRow) (count int) {
+	listed := map[int64]bool{}
+	for _, row := range second {
+		listed[row.id] = true
+	}
+	for _, row := range first {
+		if !listed[row.id] {
+			count++
+		}
+	}
+	return count
 }
 
 // exportRow is what the list tells of a note.
@@ -160,7 +217,7 @@ func (o *exportOptions) readOne(
 	note, err := client.Notes.Get(ctx, row.id)
 	switch {
 	case errors.Is(err, clinicaldoc.ErrNotFound):
-		return nil // deleted since it was listed
+		return nil // deleted since it was listed, or not there yet; readAll finds out
 	case err != nil:
 		return err
 	}

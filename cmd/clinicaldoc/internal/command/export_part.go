@@ -232,6 +232,20 @@ func (p *exportPart) has(row exportRow) bool {
 	return false
 }
 
+// behind returns the rows whose notes the part does not hold, or holds in an older version than the row's.
+func (p *exportPart) behind(rows []exportRow) (behind []exportRow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, row := range rows {
+		h, ok := p.held[row.id]
+		listed := row.updatedAt.Truncate(time.Second) // that of the note may be in whole seconds
+		if !ok || h.updatedAt.Before(listed) {
+			behind = append(behind, row)
+		}
+	}
+	return behind
+}
+
 func (p *exportPart) add(note *clinicaldoc.ProgressNote, readAt time.Time) error {
 	value, err := wholeNote(note)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -116,8 +117,59 @@ func TestExport_GoesOn_CountsWhatWasRead(t *testing.T) {
 
 func TestExport_NoteDeletedMeanwhile_IsCounted(t *testing.T) {
 	t.Parallel()
-	o, srv, shown := exporting(t)
-	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusNotFound, `{"message":"gone"}`).After(1))
-	require.NoError(t, o.run(t.Context()))
+	var srv *clinicaldoctest.Server
+	var isDeleted atomic.Bool
+	srv = newServer(t, clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/2") && isDeleted.CompareAndSwap(false, true) {
+				_, err := srv.Client().Notes.Delete(r.Context(), 2)
+				assert.NoError(t, err)
+			}
+			api.ServeHTTP(w, r)
+		})
+	}))
+	for range 3 {
+		srv.AddNote(clinicaldoctest.Note{})
+	}
+	env, shown := newEnv(srv)
+	path := filepath.Join(t.TempDir(), "notes.jsonl")
+	require.NoError(t, (&exportOptions{Env: env, path: path, workers: 1}).run(t.Context()))
 	assert.Contains(t, shown.err.String(), "2 notes\n1 more was deleted during the export\n")
+}
+
+// Lists and notes may come from different copies of the service's data, of which one lags.
+func TestExport_NotesLagBehindTheList_WritesNoOlderVersion(t *testing.T) {
+	t.Parallel()
+	lag := clinicaldoctest.Lagging(10 * time.Second)
+	for name, change := range map[string]func(*testing.T, *clinicaldoctest.Server){
+		"changed note": func(t *testing.T, srv *clinicaldoctest.Server) {
+			t.Helper()
+			texts := clinicaldoc.UpdateNoteParams{Analysis: new("corrected")}
+			_, err := srv.Client().Notes.Update(t.Context(), 1, texts)
+			require.NoError(t, err)
+		},
+		"new note": func(_ *testing.T, srv *clinicaldoctest.Server) {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Analysis: "corrected"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, srv, shown := exporting(t)
+			change(t, srv)
+			listed := len(srv.Notes())
+			srv.Inject(clinicaldoctest.RouteGetNote, lag.Always())
+			require.ErrorIs(t, o.run(t.Context()), errBehind)
+			assert.NoFileExists(t, o.path)
+
+			// do: run the same command again later; it continues
+			srv.ClearFaults()
+			srv.Inject(clinicaldoctest.RouteGetNote, lag.Times(1)) // as if the copy caught up meanwhile
+			require.NoError(t, o.run(t.Context()))
+			text, err := os.ReadFile(o.path)
+			require.NoError(t, err)
+			assert.Equal(t, listed, strings.Count(string(text), "\n"))
+			assert.Equal(t, 1, strings.Count(string(text), "corrected"))
+			assert.NotContains(t, shown.err.String(), "deleted")
+		})
+	}
 }
