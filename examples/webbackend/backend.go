@@ -243,10 +243,14 @@ func (b *backend) read(w http.ResponseWriter, r *http.Request, id int64) error {
 	return show(w, r, http.StatusOK, "note", page{Note: viewOf(r, note)})
 }
 
-// change saves the analysis or signs the note, if the note is still what the page shows.
+// change saves the analysis or signs the note, if the note and the clinician are still those that the page shows.
 func (b *backend) change(w http.ResponseWriter, r *http.Request, id int64) error {
 	// A proxy that compresses adds the W/.
 	version := strings.Trim(strings.TrimPrefix(r.Header.Get("If-Match"), "W/"), `"`)
+	shown := r.Header.Get("X-User")
+	if shown != strconv.FormatInt(who(r.Context()).user.ID, 10) { // another tab of the browser has logged in since
+		return errOtherUser
+	}
 	note, err := b.client.Notes.Get(r.Context(), id)
 	if err != nil {
 		return err

@@ -101,12 +101,23 @@ func (w *ward) add(t *testing.T, session string, patient int64) {
 	require.Equal(t, 303, w.send(session, "POST", "/patients", "", form).Code)
 }
 
-// send sends a form in a session, with a version.
-func (w *ward) send(session, method, path, version string, form url.Values) *httptest.ResponseRecorder {
+// send sends a form in a session, with a version, from a page that shows the session's user.
+func (w *ward) send(cookie, method, path, version string, form url.Values) *httptest.ResponseRecorder {
+	shown := int64(0)
+	if value, ok := w.sessions.open.Load(cookie); ok {
+		open, _ := value.(*session)
+		shown = open.user.ID
+	}
+	return w.sendFrom(strconv.FormatInt(shown, 10), cookie, method, path, version, form)
+}
+
+// sendFrom is send from a page that shows this user.
+func (w *ward) sendFrom(user, cookie, method, path, version string, form url.Values) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(form.Encode()))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("If-Match", version)
-	request.AddCookie(&http.Cookie{Name: "session", Value: session})
+	request.Header.Set("X-User", user)
+	request.AddCookie(&http.Cookie{Name: "session", Value: cookie})
 	recorded := httptest.NewRecorder()
 	w.handler(context.Background()).ServeHTTP(recorded, request)
 	return recorded
@@ -164,6 +175,31 @@ func TestEachActsInTheirOwnName(t *testing.T) {
 	assert.Equal(t, 204, w.ask(second, "PUT", path, version, "mine").Code)
 }
 
+// Two clinicians share a browser. The second one logs in while a page of the first is still open in another tab.
+func TestChange_AnotherClinicianLoggedInSince_ChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.second.ID, Analysis: "draft"}))
+	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
+	page := w.ask(first, "GET", path, "", "")
+	require.Equal(t, 200, page.Code)
+	shown := strconv.FormatInt(w.first.ID, 10)
+	assert.Contains(t, page.Body.String(), `data-user="`+shown+`"`)
+	version := page.Header().Get("ETag")
+	for _, user := range []string{shown, ""} {
+		w.srv.ForgetRequests()
+		form := url.Values{"analysis": {"what the first one wrote"}}
+		saved := w.sendFrom(user, second, "PUT", path, version, form)
+		assert.Equal(t, 409, saved.Code)
+		assert.Contains(t, saved.Body.String(), "the page showed another user")
+		assert.Contains(t, saved.Body.String(), "what the first one wrote", "the text is not lost")
+		assert.Equal(t, 409, w.sendFrom(user, second, "POST", path+"/sign", version, url.Values{}).Code)
+		assert.Empty(t, w.srv.Requests(), "the note is not read either")
+	}
+	assert.Equal(t, "draft", w.srv.Notes()[0].Analysis)
+	assert.Equal(t, 204, w.ask(second, "POST", path+"/sign", version, "").Code)
+}
+
 func TestNothingIsSentWithoutALogin(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
@@ -219,8 +255,8 @@ func TestATextThatWasCutOffChangesNothing(t *testing.T) {
 	server := httptest.NewServer(w.handler(t.Context()))
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(conn, "PUT %s HTTP/1.1\r\nHost: ward.test\r\nCookie: session=%s\r\nIf-Match: %s\r\n"+
-		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nanalysis=revi", path, session, version)
+	_, err = fmt.Fprintf(conn, "PUT %s HTTP/1.1\r\nHost: ward.test\r\nCookie: session=%s\r\nIf-Match: %s\r\nX-User: %d\r\n"+
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nanalysis=revi", path, session, version, w.first.ID)
 	require.NoError(t, err)
 	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
 	_, err = io.ReadAll(conn)
@@ -258,6 +294,7 @@ func TestAChangeGoesOnWhenTheBrowserLeaves(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, strings.NewReader("analysis=reviewed"))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("If-Match", w.ask(session, "GET", path, "", "").Header().Get("ETag"))
+	request.Header.Set("X-User", strconv.FormatInt(w.first.ID, 10))
 	request.AddCookie(&http.Cookie{Name: "session", Value: session})
 	left, leave := context.WithCancel(t.Context())
 	leave()

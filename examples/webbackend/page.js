@@ -21,11 +21,13 @@ function adopt(answer) {
   }
 }
 
+// send sends a change in the name of the user whom the page shows. The session may be somebody else's by now.
 async function send(method, path, body) {
   hint("");
   const buttons = document.querySelectorAll("main button");
   buttons.forEach((button) => (button.disabled = true));
-  const headers = { "If-Match": find("article").dataset.etag };
+  const user = find("body > header form")?.dataset.user ?? "";
+  const headers = { "If-Match": find("article").dataset.etag, "X-User": user };
   const response = await fetch(path, { method, body, headers }).catch(() => null);
   if (response?.ok) {
     leaving = true;
@@ -81,6 +83,7 @@ document.addEventListener("click", (event) => {
   if (event.target.id === "sign" && unsaved()) {
     hint("Save the text first: you sign what is saved.");
   } else if (event.target.id === "sign") {
+    find("#signer").textContent = find("body > header form span")?.textContent ?? "nobody";
     find("#signing").showModal();
   } else if (event.target.id === "confirm") {
     find("#signing").close();

@@ -151,3 +151,37 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 		assert.NotContains(t, problem, "Content Security Policy")
 	}
 }
+
+// Two clinicians share a browser. The second one logs in by another tab while the first one's page is open.
+func TestWebBackend_AnotherClinicianLoggedIn_IsNamedBeforeSigning(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	first := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Clinician One"})
+	second := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Clinician Two"})
+	id := srv.AddNote(clinicaldoctest.Note{UserID: second.ID, PatientID: 7, Name: "Visit"})
+	p := newPage(t)
+	p.lenient = true // a browser says of each status above 400 that it is one
+	home := webbackend(t, srv.URL)
+	p.do(chromedp.Navigate(home))
+	p.wait(`document.querySelector("input[name=token]")`)
+	p.typeInto("input[name=token]", first.Token)
+	p.click("main button")
+	p.wait(`document.querySelector("header").innerText.includes("Clinician One")`)
+	p.do(chromedp.Navigate(fmt.Sprintf("%snotes/%d", home, id)))
+	p.wait(`document.querySelector("#sign")`)
+
+	login := fmt.Sprintf(`fetch("/login", {method: "POST", body: new URLSearchParams({token: %q})}).then(r => r.ok)`, second.Token)
+	require.True(t, eval[bool](p, login))
+	p.click("#sign")
+	p.wait(`document.querySelector("#signing").innerText.includes("You sign it as Synthetic Clinician One")`)
+	p.click("#confirm")
+	p.wait(`document.querySelector(".problem")?.textContent.includes("the page showed another user")`)
+	assert.Equal(t, clinicaldoctest.StageComplete, srv.Notes()[0].Stage)
+	p.wait(`document.querySelector("header").innerText.includes("Clinician Two")`)
+	p.click("#sign")
+	p.wait(`document.querySelector("#signing").innerText.includes("You sign it as Synthetic Clinician Two")`)
+	p.click("#confirm")
+	p.wait(`document.querySelector(".stage.signed")`)
+	assert.Equal(t, clinicaldoctest.StageSigned, srv.Notes()[0].Stage)
+}
