@@ -99,6 +99,15 @@ func accountName(service string, userID int64) string {
 	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
 }
 
+// journalsIn returns the journals in a folder. The folder's own name is not a pattern: it may contain brackets.
+func journalsIn(folder string) (paths []string, err error) {
+	names, err := fs.Glob(os.DirFS(folder), "*.journal")
+	for _, name := range names {
+		paths = append(paths, filepath.Join(folder, name))
+	}
+	return paths, err
+}
+
 // findJournal sets the file of one user of one service: what one account uploaded, another has not. A journal whose
 // name was made in another way is found by what it says of itself, and stays where it is.
 func (p *journalPlace) findJournal(ctx context.Context, baseURL string, userID int64) error {
@@ -113,7 +122,7 @@ func (p *journalPlace) findJournal(ctx context.Context, baseURL string, userID i
 	if _, err := os.Lstat(p.journal); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	all, err := filepath.Glob(filepath.Join(folder, "*.journal"))
+	all, err := journalsIn(folder)
 	if err != nil {
 		return err
 	}

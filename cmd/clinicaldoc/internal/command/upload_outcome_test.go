@@ -541,6 +541,20 @@ func TestJournal_SeveralOwners_FindsOwn(t *testing.T) {
 	require.ErrorContains(t, err, "several journals")
 }
 
+// The name of the folder for state is not a pattern.
+func TestJournal_FolderWithBrackets_IsFound(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state [1]")
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	path := filepath.Join(state, "journals", "old.journal")
+	journalLines(t, path, journalHeader("https://service.example", 1))
+	place := &journalPlace{}
+	require.NoError(t, place.findJournal(t.Context(), "https://service.example", 1))
+	assert.Equal(t, path, place.journal)
+	env, shown := newEnv(nil)
+	require.NoError(t, env.journalStatus(t.Context(), "", &format{}))
+	assert.Contains(t, shown.out.String(), path)
+}
+
 func TestRename_OtherJournal_IsNotReplaced(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)

@@ -59,7 +59,7 @@ func (e *Env) journalStatus(ctx context.Context, journal string, f *format) erro
 		if err != nil {
 			return err
 		}
-		if paths, err = filepath.Glob(filepath.Join(folder, "*.journal")); err != nil {
+		if paths, err = journalsIn(folder); err != nil {
 			return err
 		}
 	}
