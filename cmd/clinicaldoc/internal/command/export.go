@@ -35,7 +35,7 @@ first, without signed URLs. The file appears when it is complete, and replaces a
 nothing new appears. Every note is also read separately, because lists may shorten texts.
 
 After an interruption, the same command continues. Notes with an unchanged updated_at are not read again, unless they
-were changed less than ten minutes before they were read. The incomplete export is kept in a hidden file in the same
+were changed less than two days before they were read. The incomplete export is kept in a hidden file in the same
 folder. The export also fails, and continues later, if the service does not find a note that it lists, or returns it
 only in an older version.`,
 		Example: "  clinicaldoc export notes.jsonl\n  clinicaldoc export --patient 7 - | jq -r .name",

@@ -19,13 +19,13 @@ var owner = fileheader.Header{Kind: partKind, Version: 1, Service: "https://serv
 // changed is when the notes of exports were changed.
 var changed = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// partOf opens the part of an export with these notes, which were read an hour after they were changed.
+// partOf opens the part of an export with these notes, which were read a week after they were changed.
 func partOf(t *testing.T, target string, ids ...int64) *exportPart {
 	t.Helper()
 	part, err := openPart(target, owner)
 	require.NoError(t, err)
 	for _, id := range ids {
-		require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: id, UpdatedAt: changed}, changed.Add(time.Hour)))
+		require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: id, UpdatedAt: changed}, changed.Add(7*24*time.Hour)))
 	}
 	return part
 }
@@ -35,15 +35,15 @@ func TestPart_RecentChange_IsReadAgain(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "notes.jsonl")
 	part := partOf(t, target)
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 1, UpdatedAt: changed}, changed.Add(settled+time.Second)))
-	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed}, changed.Add(time.Second)))
+	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed}, changed.Add(36*time.Hour)))
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 3}, changed))
-	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 4, UpdatedAt: changed}, changed.Add(time.Hour)))
+	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 4, UpdatedAt: changed}, changed.Add(7*24*time.Hour)))
 	_, err := openPart(target, owner)
 	require.ErrorContains(t, err, "another export", "one at a time")
 	part.close()
 
 	part = partOf(t, target)
-	assert.False(t, part.has(exportRow{2, changed}), "it was changed just before it was read")
+	assert.False(t, part.has(exportRow{2, changed}), "a date alone is up to 36 hours before the change")
 	assert.False(t, part.has(exportRow{3, time.Time{}}), "the service does not tell")
 	assert.True(t, part.has(exportRow{1, changed}))
 	assert.False(t, part.has(exportRow{1, changed.Add(time.Second)}), "it was changed since")
@@ -71,7 +71,7 @@ func TestPart_CutLine_IsDropped(t *testing.T) {
 	part = partOf(t, target)
 	assert.True(t, part.has(exportRow{1, changed}))
 	assert.False(t, part.has(exportRow{2, changed}))
-	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed, Name: "x"}, changed.Add(time.Hour)))
+	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed, Name: "x"}, changed.Add(7*24*time.Hour)))
 	written, err := part.finish([]exportRow{{2, changed}, {1, changed}}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 2, written)

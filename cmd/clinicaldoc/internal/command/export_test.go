@@ -2,9 +2,12 @@ package command
 
 import (
 	"io/fs"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -21,12 +24,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
-// exporting is an export of three notes of patient 7, which were changed an hour ago.
+// exporting is an export of three notes of patient 7, which were changed a week ago.
 func exporting(t *testing.T) (*exportOptions, *clinicaldoctest.Server, *console) {
 	t.Helper()
 	srv := newServer(t)
 	for range 3 {
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, CreatedAt: time.Now().Add(-time.Hour)})
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, CreatedAt: time.Now().AddDate(0, 0, -7)})
 	}
 	env, shown := newEnv(srv)
 	return &exportOptions{Env: env, path: filepath.Join(t.TempDir(), "notes.jsonl"), patient: 7, workers: 1}, srv, shown
@@ -135,6 +138,40 @@ func TestExport_NoteDeletedMeanwhile_IsCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.jsonl")
 	require.NoError(t, (&exportOptions{Env: env, path: path, workers: 1}).run(t.Context()))
 	assert.Contains(t, shown.err.String(), "2 notes\n1 more was deleted during the export\n")
+}
+
+var updatedAt = regexp.MustCompile(`("updated_at":"[0-9]{4}-[0-9]{2}-[0-9]{2})[^"]*"`)
+
+// datesAlone makes a service send the day of a change, without its time.
+func datesAlone(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		recorded := httptest.NewRecorder()
+		api.ServeHTTP(recorded, r)
+		maps.Copy(w.Header(), recorded.Header())
+		w.Header().Del("Content-Length")
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(updatedAt.ReplaceAll(recorded.Body.Bytes(), []byte(`$1"`)))
+	})
+}
+
+// The note is changed on the day on which the interrupted export had read it, and has the same date.
+func TestExport_DatesAlone_ReadsChangedNoteAgain(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.WithMiddleware(datesAlone))
+	for range 2 {
+		srv.AddNote(clinicaldoctest.Note{CreatedAt: time.Now().Add(-time.Hour)})
+	}
+	env, _ := newEnv(srv)
+	o := &exportOptions{Env: env, path: filepath.Join(t.TempDir(), "notes.jsonl"), workers: 1}
+	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"no"}`).After(1))
+	require.Error(t, o.run(t.Context()))
+	texts := clinicaldoc.UpdateNoteParams{Analysis: new("corrected")}
+	_, err := srv.Client().Notes.Update(t.Context(), 1, texts)
+	require.NoError(t, err)
+	require.NoError(t, o.run(t.Context()))
+	text, err := os.ReadFile(o.path)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "corrected")
 }
 
 // Lists and notes may come from different copies of the service's data, of which one lags.
