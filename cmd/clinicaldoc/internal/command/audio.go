@@ -59,7 +59,7 @@ func (o *downloadOptions) run(ctx context.Context) error {
 				"standard output",
 		)
 	}
-	if err := checkTarget(o.path); err != nil {
+	if err := o.checkTarget(o.path); err != nil {
 		return err
 	}
 	if o.path != "-" && !o.force {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -55,6 +56,24 @@ func openAuditTrail(path string) (*auditTrail, error) {
 		trail.user = known.Username
 	}
 	return trail, nil
+}
+
+// isAuditFile reports whether the path is that of --audit, or another name of the same file. The file may not exist yet.
+func (e *Env) isAuditFile(path string) bool {
+	if e.auditPath == "" {
+		return false
+	}
+	audit, err := os.Stat(e.auditPath)
+	if err == nil {
+		named, err := os.Stat(path)
+		return err == nil && os.SameFile(audit, named)
+	}
+	auditPath, err := filepath.Abs(e.auditPath)
+	if err != nil {
+		return false
+	}
+	absolute, err := filepath.Abs(path)
+	return err == nil && absolute == auditPath
 }
 
 // option tells the trail of what a client of the service sees or changes. A line is one write, so that several commands

@@ -77,3 +77,39 @@ func TestAuditTrail_LineCutOff_NextLineIsReadable(t *testing.T) {
 	assert.Contains(t, lines, cutOff)
 	assert.True(t, json.Valid([]byte(lines[2])), lines[2])
 }
+
+// A file that a command writes takes the place of the one before, and with it every line of the trail.
+func TestAuditTrail_TargetOfACommand_IsRefused(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(env *Env, path string) error{
+		"export": func(env *Env, path string) error {
+			return (&exportOptions{Env: env, path: path, workers: 1}).run(t.Context())
+		},
+		"download": func(env *Env, path string) error {
+			return (&downloadOptions{Env: env, path: path, id: 1, force: true}).run(t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newServer(t)
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7})
+			folder := t.TempDir()
+			path := filepath.Join(folder, "trail.jsonl")
+			for _, target := range []string{path, filepath.Join(folder, ".", "x", "..", "trail.jsonl")} {
+				env, _ := newEnv(srv)
+				env.auditPath = path
+				require.ErrorContains(t, run(env, target), "this is the audit file", "it does not exist yet")
+			}
+			const earlier = "a line of an earlier command\n"
+			require.NoError(t, os.WriteFile(path, []byte(earlier), 0o600))
+			env, _ := newEnv(srv)
+			env.auditPath = path
+			require.ErrorContains(t, run(env, path), "this is the audit file")
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, earlier, string(text))
+			assert.Empty(t, srv.Requests(), "nothing was sent")
+			require.NoError(t, run(env, filepath.Join(folder, "another")))
+		})
+	}
+}

@@ -56,7 +56,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if o.workers < 1 || o.workers > 64 || o.patient < 0 {
 		return usagef("--workers must be 1 to 64, and --patient must not be negative")
 	}
-	if err := checkTarget(o.path); err != nil {
+	if err := o.checkTarget(o.path); err != nil {
 		return err
 	}
 	client, user, err := o.me(ctx)

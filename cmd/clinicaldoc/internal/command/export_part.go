@@ -58,9 +58,12 @@ type partLine struct {
 const settled = 48 * time.Hour
 
 // checkTarget refuses to put a file in the place of something else.
-func checkTarget(target string) error {
+func (e *Env) checkTarget(target string) error {
 	if target == "-" {
 		return nil
+	}
+	if e.isAuditFile(target) {
+		return refusedf("this is the audit file of --audit: name another one")
 	}
 	info, err := os.Lstat(target)
 	switch {

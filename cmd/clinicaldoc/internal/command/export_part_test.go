@@ -126,7 +126,7 @@ func TestPart_OfOthers_IsRefused(t *testing.T) {
 	require.NoError(t, os.Symlink(elsewhere, partPath(linked)))
 	_, err = openPart(linked, owner)
 	require.ErrorContains(t, err, "can be read or written by others")
-	require.ErrorContains(t, checkTarget(partPath(linked)), "this is a link")
+	require.ErrorContains(t, new(Env).checkTarget(partPath(linked)), "this is a link")
 }
 
 func TestPart_CannotBeFinished_LeavesNoNotesBehind(t *testing.T) {
