@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -29,8 +30,33 @@ func (b *backend) audit(ctx context.Context, access clinicaldoc.Access) error {
 	if err != nil {
 		return err
 	}
+	return b.append(line)
+}
+
+// append appends a line to the trail. If a full disk has cut off the line before, it ends that one first, because it
+// would become a part of this one otherwise.
+func (b *backend) append(line []byte) error {
 	b.trailLock.Lock()
 	defer b.trailLock.Unlock()
-	_, err = b.trail.Write(append(line, '\n'))
+	if b.trailIsCut {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := b.trail.Write(append(line, '\n'))
+	b.trailIsCut = err != nil && (b.trailIsCut || n > 0)
 	return err
+}
+
+// openTrail opens the file of the trail. It reports whether the last line was cut off, as a full disk leaves it.
+func openTrail(path string) (file *os.File, isCut bool, err error) {
+	file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return file, false, err
+	}
+	last := make([]byte, 1)
+	_, err = file.ReadAt(last, info.Size()-1)
+	return file, last[0] != '\n', err
 }

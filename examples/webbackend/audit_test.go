@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,4 +57,41 @@ func TestTrail_CannotBeWritten_ShowsNoNote(t *testing.T) {
 	conflict := w.ask(session, http.MethodPut, path, `"another version"`, "mine")
 	assert.Equal(t, http.StatusServiceUnavailable, conflict.Code)
 	assert.NotContains(t, conflict.Body.String(), "draft text")
+}
+
+// almostFull is a disk that has room for half a line, once.
+type almostFull struct {
+	bytes.Buffer
+
+	isFull bool
+}
+
+func (d *almostFull) Write(line []byte) (int, error) {
+	if d.isFull {
+		return d.Buffer.Write(line)
+	}
+	d.isFull = true
+	n, _ := d.Buffer.Write(line[:len(line)/2])
+	return n, errors.New("no space left")
+}
+
+// What the full disk has cut off is not a part of the line after it: no reader would find that access.
+func TestTrail_LineWasCutOff_NextOneIsComplete(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	disk := &almostFull{}
+	w.trail = disk
+	require.Error(t, w.append([]byte(`{"note_id":1}`)))
+	require.NoError(t, w.append([]byte(`{"note_id":2}`)))
+	require.NoError(t, w.append([]byte(`{"note_id":3}`)))
+	assert.Equal(t, "{\"note_\n{\"note_id\":2}\n{\"note_id\":3}\n", disk.String())
+
+	path := filepath.Join(t.TempDir(), "trail.jsonl") // as the server that had met the full disk left it
+	for content, want := range map[string]bool{"": false, "{}\n": false, "{}\n{": true} {
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		file, isCut, err := openTrail(path)
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+		assert.Equal(t, want, isCut, content)
+	}
 }

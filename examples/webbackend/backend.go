@@ -26,8 +26,9 @@ type backend struct {
 	sessions sessions
 	timeout  time.Duration // of a request that is not a stream, with all its calls and retries
 
-	trail     io.Writer // receives a line for each record that a clinician sees or changes; nil: none is written
-	trailLock sync.Mutex
+	trail      io.Writer // receives a line for each record that a clinician sees or changes; nil: none is written
+	trailIsCut bool      // its last line lacks its end
+	trailLock  sync.Mutex
 }
 
 // newBackend makes its client by connect: NewClientFromEnv, or a test's.

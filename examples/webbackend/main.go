@@ -40,7 +40,7 @@ func main() {
 		log.Fatalf("whoever logs in can edit and sign notes at %s: start it with -yes to allow that", b.client.BaseURL())
 	}
 	if *trail != "" {
-		b.trail, err = os.OpenFile(*trail, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		b.trail, b.trailIsCut, err = openTrail(*trail)
 		if err != nil {
 			log.Fatal(err)
 		}
