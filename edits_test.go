@@ -179,6 +179,27 @@ func TestUpdate_DateAlone_MayBeAChange(t *testing.T) {
 	}
 }
 
+// A program without a time may send the beginning of its clock, which does not show that nothing was changed.
+func TestUpdate_TimeThatStandsForNone_MayBeAChange(t *testing.T) {
+	t.Parallel()
+	for _, updated := range []string{"1970-01-01 00:00:00", "1970-01-01T00:00:00.000000Z", "0001-01-01T00:00:00+01:00"} {
+		timedSubtest(t, updated, func(t *testing.T) {
+			writes := 0
+			client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet {
+					const note = `{"id":9,"name":"the clinician's","updated_at":%q}`
+					return madeResponse(r, http.StatusOK, fmt.Sprintf(note, updated)), nil
+				}
+				writes++
+				return madeResponse(r, http.StatusBadGateway, `{}`), nil
+			})
+			_, err := client.Notes.Update(t.Context(), 9, updateParams{Name: new("ours")})
+			require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+			assert.Equal(t, 1, writes)
+		})
+	}
+}
+
 // An update counts as carried out only if the note has each text that was sent, an emptied one too.
 func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 	t.Parallel()

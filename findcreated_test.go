@@ -2336,6 +2336,23 @@ func TestFindCreated_DateAlone_RulesNothingOut(t *testing.T) {
 	}
 }
 
+// A program without a time may send the beginning of its clock, which says nothing about the note.
+func TestFindCreated_TimeThatStandsForNone_RulesNothingOut(t *testing.T) {
+	t.Parallel()
+	for _, made := range []string{
+		"1970-01-01 00:00:00", "1970-01-01T00:00:00.000000Z", "0001-01-01T00:00:00+01:00", "1900-01-01T00:00:00",
+	} {
+		timedSubtest(t, made, func(t *testing.T) {
+			s, client, lost := loseVisit(t)
+			s.list = func(_ []string, r *http.Request) string {
+				const note = `{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`
+				return numbered([]string{fmt.Sprintf(note, made)}, r)
+			}
+			findWith(t, client, lost, findParams{WithoutAudio: true}).is(mayBeIt, 0)
+		})
+	}
+}
+
 // If the sender's clock was never compared with the service's, it may have been wrong by hours.
 func TestFindCreated_ClockNeverCompared_RulesNothingOut(t *testing.T) {
 	t.Parallel()

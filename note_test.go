@@ -366,7 +366,7 @@ func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 		`"updated_at":"secret"`:                     "updated_at: want a date-time, got string",
 		`"updated_at":1714558272`:                   "updated_at: want a date-time, got number",
 		`"updated_at":"2024-13-01T00:00:00Z"`:       "updated_at: want a date-time, got string",
-		`"updated_at":"0000-01-01T00:00:00+23:59"`:  "updated_at: want a date-time, got string",
+		`"updated_at":"9999-12-31T23:59:59-23:59"`:  "updated_at: want a date-time, got string",
 		`"analysis_completed_at":{"date":"secret"}`: "analysis_completed_at: want a date-time, got object",
 		`"transcription_started_at":"2024-05-01T10:11:12+secret"`:    "transcription_started_at: want a date-time, got string",
 		`"team_id":"secret","user_id":2.5,"updated_at":"0000-00-00"`: "team_id: want a whole number, got string|user_id: want a whole number, got number",
@@ -873,7 +873,10 @@ func strictTime(raw json.RawMessage) (any, bool) {
 // encodable writes a time so that encoding/json reads it, whose years have four digits.
 func encodable(t time.Time) (any, bool) {
 	year := t.UTC().Year()
-	return t.UTC().Format(time.RFC3339Nano), year >= 0 && year <= 9999
+	if year <= 1970 { // it stands for no time
+		return nil, true
+	}
+	return t.UTC().Format(time.RFC3339Nano), year <= 9999
 }
 
 func strictProblem(raw json.RawMessage) (any, bool) {
@@ -1132,6 +1135,20 @@ func TestStage_TextsWithoutFlags_AreComplete(t *testing.T) {
 		var back clinicaldoc.ProgressNote
 		require.NoError(t, json.Unmarshal(stored, &back))
 		assert.Equal(t, want, back.Stage(), "a stored note keeps its stage: %s", stored)
+	}
+}
+
+// A program without a time may send the beginning of its clock.
+func TestStage_TimeThatStandsForNone_IsNoEnd(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []string{
+		"1970-01-01 00:00:00", "1970-01-01T00:00:00.000000Z", "0001-01-01T00:00:00+01:00", "1900-01-01T00:00:00",
+	} {
+		var note clinicaldoc.ProgressNote
+		members := fmt.Sprintf(`{"id":7,"name":"n","has":{"content":false,"transcription":false},
+			"transcription_completed_at":%q,"analysis_completed_at":%[1]q}`, ended)
+		require.NoError(t, json.Unmarshal([]byte(members), &note), ended)
+		assert.Equal(t, clinicaldoc.StageUploaded, note.Stage(), ended)
 	}
 }
 

@@ -10,8 +10,12 @@ import (
 
 const aMomentInTime = "a date-time"
 
-// Time reads a time in any of the forms a PHP service writes; the result is in UTC, and zero for null, "" and a
-// database's zero date.
+// noTimeYear is the last year whose times stand for an absent time. A program without a time may send the first second
+// of Unix's clock, in 1970, or a database's earliest date.
+const noTimeYear = 1970
+
+// Time reads a time in any of the forms a PHP service writes. The result is in UTC. It is zero for null, "", a
+// database's zero date, and a time up to noTimeYear.
 func Time(d *jsonscan.Decoder) time.Time { return readOrComplain(d.Warn, aMomentInTime, d, moment) }
 
 // RequiredTime is Time for a record that is of no use without it.
@@ -31,8 +35,11 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	value, zoneless, err := parseTime(text)
 	value = value.UTC()
 	year := value.Year()
-	if err != nil || year < 0 || year > 9999 { // a zone can move it out of the years of JSON
+	switch {
+	case err != nil, year > 9999: // a zone can move it out of the years of JSON
 		return time.Time{}, false
+	case year <= noTimeYear:
+		return time.Time{}, true
 	}
 	if zoneless {
 		d.Zoneless = true

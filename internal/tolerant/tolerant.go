@@ -3,7 +3,7 @@
 //   - null stands for an absent value of any kind; [] for an empty object;
 //   - a number may come as a string, a whole number that is not an ID with a fraction of zeros, a flag as 0 or 1, a
 //     duration as 00:03:10;
-//   - a time may lack its zone (then it is UTC), its T, or be empty or a database's zero date;
+//   - a time may lack its zone (then it is UTC), its T, or be empty, a database's zero date or of 1970 and before;
 //   - a single record may be wrapped in "data".
 //
 // A value of any other form is read as zero and recorded in Decoder.Warnings, with its path and kind but never the
