@@ -72,7 +72,7 @@ type Assumptions struct {
 	// then rules out a note whose recording differs.
 	RecordingsUnchanged bool
 	// NamesUnchanged states that neither the service nor a person changes the name of a note. FindCreated then rules
-	// out a note with another name.
+	// out a note with another name. It does not rule out a note that the service sends without a name.
 	NamesUnchanged bool
 }
 
@@ -952,15 +952,17 @@ func compareWithLoss(clocks *creates.Clocks, atLoss lossDetails) {
 }
 
 // addRow adds a note of the list to rows if it may be the create's. A note that was made outside the window cannot be,
-// unless the caller promises a unique name and the note may have it. If the create had no patient, a note with a
-// patient cannot be either.
+// unless the caller promises a unique name and the note has one that may be it. If the create had no patient, a note
+// with a patient cannot be either.
 func (l *search) addRow(note *ProgressNote) {
 	if l.lost.Params.PatientID == 0 && !namesNoPatient(note) {
 		return
 	}
 	made := l.window.Compare(note.CreatedAt, l.clocks)
-	mayHaveName := creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
-	if l.params.UniqueName && mayHaveName || made != creates.MadeOutside {
+	hasName := strings.TrimSpace(note.Name) != ""
+	mayHaveUniqueName := l.params.UniqueName && hasName &&
+		creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
+	if mayHaveUniqueName || made != creates.MadeOutside {
 		l.rows[note.ID] = row{note, made, l.polls}
 	}
 }

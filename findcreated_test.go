@@ -1014,6 +1014,39 @@ func TestFindCreated_UniqueName_Decides(t *testing.T) {
 	})
 }
 
+// A row may lack the name, so it is not another name.
+func TestFindCreated_RowWithoutAName_IsNotRuledOutByName(t *testing.T) {
+	t.Parallel()
+	type test struct {
+		name   string // the member of the row
+		ago    time.Duration
+		option []clinicaldoc.Option
+		params findParams
+		want   string
+	}
+	unique := findParams{UniqueName: true}
+	unread := findParams{WithoutAudio: true}
+	unchanged := []clinicaldoc.Option{namesUnchanged}
+	timedSubtests(t, map[string]test{
+		"absent, unique name":     {params: unique, want: mayBeIt},
+		"null, unique name":       {name: `"name":null,`, params: unique, want: mayBeIt},
+		"empty, unique name":      {name: `"name":"",`, params: unique, want: mayBeIt},
+		"absent, unchanged names": {option: unchanged, params: unread, want: mayBeIt},
+		"older, unique name":      {ago: time.Hour, params: unique, want: notCreated},
+		"older, unchanged names":  {ago: time.Hour, option: unchanged, params: unread, want: notCreated},
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client(tt.option...)
+		lost := lose(t, client, visit())
+		s.list = func(_ []string, r *http.Request) string {
+			const note = `{"id":5,%s"patient":{"id":4711},"created_at":%q}`
+			made := lost.SentAt.Add(-tt.ago).UTC().Format(time.RFC3339)
+			return numbered([]string{fmt.Sprintf(note, tt.name, made)}, r)
+		}
+		findWith(t, client, lost, tt.params).is(tt.want, 0)
+	})
+}
+
 // The id in a response is proof only if nothing that is known of the note differs.
 func TestFindCreated_IDInTheResponse_IsCheckedAgainstTheNote(t *testing.T) {
 	t.Parallel()

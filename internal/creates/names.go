@@ -11,19 +11,20 @@ type Name int
 
 // The results of a comparison.
 const (
-	NameUnclear Name = iota // no name was sent
+	NameUnclear Name = iota // one of the names is not known
 	NameOther
 	NameEqual
 )
 
 // CompareNames compares names exactly, except for white space at their ends and for how characters are composed. The
-// result is NameUnclear if no name was sent.
+// result is NameUnclear if no name was sent, or if the note came without one.
 func CompareNames(sent, got string) Name {
 	sent = trimmed(sent)
+	got = trimmed(got)
 	switch {
-	case sent == "":
+	case sent == "", got == "":
 		return NameUnclear
-	case sent == trimmed(got):
+	case sent == got:
 		return NameEqual
 	}
 	return NameOther

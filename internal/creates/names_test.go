@@ -29,9 +29,11 @@ func TestCompareNames_EqualOtherOrUnclear(t *testing.T) {
 		// No name was sent, so the service may have chosen one.
 		{"", "Note 5", creates.NameUnclear},
 		{"  ", "", creates.NameUnclear},
+		// The note came without a name.
+		{"Visit", "", creates.NameUnclear},
+		{"Visit", " ", creates.NameUnclear},
 
 		{"Visit", "visit", creates.NameOther},
-		{"Visit", "", creates.NameOther},
 		{"Visit", "Visit (1)", creates.NameOther},
 		{"Visit  3", "Visit 3", creates.NameOther},
 		{"Visit of Monday morning", "Visit of Mon", creates.NameOther},
