@@ -227,9 +227,9 @@ func changedSince(updated, then time.Time, response *Response) bool {
 	if updated.IsZero() {
 		return true
 	}
-	latest := updated.Truncate(time.Second)
+	latest := creates.LatestOf(updated.Truncate(time.Second), response.zoneless)
 	if response.zoneless { // it may be a local time behind UTC
-		latest = creates.LatestOf(latest).Add(creates.MostBehind * time.Second)
+		latest = latest.Add(creates.MostBehind * time.Second)
 	}
 	byOurs := then.Truncate(time.Second)
 	byService := exchange.ServerTimeThen(response.Header, then, time.Now()).Truncate(time.Second)

@@ -160,6 +160,8 @@ func TestUpdate_DateAlone_MayBeAChange(t *testing.T) {
 	t.Parallel()
 	for updated, conflict := range map[string]bool{
 		"2000-01-01": true, "1999-12-31": false,
+		"2000-01-01T00:00:00.000000Z": true, "2000-01-01T00:00:00+02:00": true, "1999-12-31T00:00:00Z": false,
+		"2000-01-01T00:00:01Z": false,
 	} {
 		timedSubtest(t, updated, func(t *testing.T) {
 			time.Sleep(20 * time.Hour) // since midnight of the year 2000

@@ -2314,6 +2314,7 @@ func TestFindCreated_TimeOfTheNote_IsByTheServicesClock(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client()
 		s.zone = tt.zone
+		time.Sleep(7 * time.Second) // a whole quarter of an hour may be a date alone
 		if tt.returned {
 			s.returned(client)
 		}
@@ -2363,6 +2364,32 @@ func TestFindCreated_DateAlone_RulesNothingOut(t *testing.T) {
 			s.list = func(_ []string, r *http.Request) string {
 				const note = `{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`
 				return numbered([]string{fmt.Sprintf(note, date)}, r)
+			}
+			findWith(t, client, lost, findParams{WithoutAudio: true}).is(want, 0)
+		})
+	}
+}
+
+// A date alone may come with a zone, so it looks like a time. A create at the beginning of a day shows no difference.
+func TestFindCreated_DateAloneWithAZone_RulesNothingOut(t *testing.T) {
+	t.Parallel()
+	for date, want := range map[string]string{
+		"2000-01-01T00:00:00.000000Z": mayBeIt, "2000-01-01T00:00:00+02:00": mayBeIt, "1999-12-30T00:00:00Z": notCreated,
+	} {
+		timedSubtest(t, date, func(t *testing.T) {
+			const note = `{"id":%d,"name":"n","patient":{"id":4711},"created_at":%q}`
+			time.Sleep(time.Minute) // since midnight of the year 2000
+			s := newFakeService(t)
+			client := s.client()
+			s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+				return s.respond(r, http.StatusCreated, fmt.Sprintf(note, 4, "2000-01-01T00:00:00Z")), nil
+			}
+			must(client.Notes.Create(t.Context(), visitOf(otherSound)))(t)
+			s.post = nil
+			time.Sleep(10 * time.Hour)
+			lost := lose(t, client, visit())
+			s.list = func(_ []string, r *http.Request) string {
+				return numbered([]string{fmt.Sprintf(note, 5, date)}, r)
 			}
 			findWith(t, client, lost, findParams{WithoutAudio: true}).is(want, 0)
 		})

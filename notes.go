@@ -281,9 +281,11 @@ type UpdateNoteParams struct {
 // Update changes a note and returns the changed note. The service may trim white space at the ends of texts.
 //
 // After a lost response, Update reads the note before it retries. If the note has the params' texts, Update returns it.
-// If the note's updated_at shows a later change, or has no zone and is less than 12 hours old (a date alone: 36 hours),
-// Update does not overwrite the note. The error is then a [*ConflictError] that also matches [ErrOutcomeUnknown]. With
-// [IfUnchanged], Update compares the note with what the caller read. An error after which the update may have been
+// If the note's updated_at may be of a later change, Update does not overwrite the note. That includes a time without a
+// zone that is less than 12 hours old, and a date alone, or midnight of any zone, that is less than 24 hours old (36
+// hours without a zone). The error is then a [*ConflictError] that also matches [ErrOutcomeUnknown].
+//
+// With [IfUnchanged], Update compares the note with what the caller read. An error after which the update may have been
 // carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields,
 // [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(

@@ -45,7 +45,8 @@ type Clocks struct {
 
 	// NotesBackdatedBy is how much earlier than they were made notes have appeared to be.
 	NotesBackdatedBy int64
-	// NoteTimesVerified is set if a note that this client created has shown how its time compares with the clocks.
+	// NoteTimesVerified is set if the latest note that this client created has shown how its time compares with the
+	// clocks. A date alone does not show it.
 	NoteTimesVerified bool
 	// MayBeHoursOff is set if notes' times have no zone, were never tried, or the clock of the service or of the create
 	// is not known.
@@ -120,7 +121,7 @@ func (w Window) Compare(created time.Time, c Clocks) Made {
 func (w Window) earliest(c Clocks) int64 {
 	sent := w.Sent + min(c.ServiceAhead+min(c.FurtherAheadWhenSent, 0), 0)
 	if c.MayBeHoursOff {
-		return sent - slack
+		return sent - max(slack, c.NotesBackdatedBy)
 	}
 	return sent - max(justBefore, c.NotesBackdatedBy)
 }
@@ -130,21 +131,28 @@ func (w Window) latest(c Clocks) int64 {
 	return w.Settled + max(c.ServiceAhead+max(c.FurtherAheadWhenSent, 0), 0) + slack
 }
 
-// LatestOf returns the latest time that a service's time without a zone can stand for, in the service's zone. One at
-// midnight may be a date alone.
-func LatestOf(zoneless time.Time) time.Time {
+// quarterHour is the step of zones: a date alone, with any zone, is a multiple of it in UTC.
+const quarterHour = 15 * 60
+
+// LatestOf returns the latest time that a service's time can stand for, in the service's zone. One at midnight may be a
+// date alone.
+func LatestOf(sent time.Time, zoneless bool) time.Time {
 	const day = 24 * time.Hour
-	isMidnight := zoneless.Truncate(day).Equal(zoneless)
-	if isMidnight {
-		return zoneless.Add(day)
+	midnights := quarterHour * time.Second
+	if zoneless { // read as UTC
+		midnights = day
 	}
-	return zoneless
+	mayBeMidnight := sent.Truncate(midnights).Equal(sent)
+	if mayBeMidnight {
+		return sent.Add(day)
+	}
+	return sent
 }
 
 // latestOf returns the latest time at which a note can have been made that names this time.
 func (c Clocks) latestOf(created time.Time) int64 {
 	if c.Zoneless {
-		return LatestOf(created).Unix()
+		return LatestOf(created, c.Zoneless).Unix()
 	}
 	return created.Unix()
 }

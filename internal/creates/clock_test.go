@@ -152,6 +152,9 @@ func TestWindowCompare_TimeOfSending_Decides(t *testing.T) {
 		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{
 			NotesBackdatedBy: 5 * 3600,
 		}, creates.MadeSince},
+		{"days before, as notes have appeared, times without a zone", -40 * hour, creates.Clocks{
+			NotesBackdatedBy: 40 * 3600, MayBeHoursOff: true,
+		}, creates.MadeSince},
 		{"earlier than notes have appeared", -5*hour - time.Second, creates.Clocks{
 			NotesBackdatedBy: 5 * 3600,
 		}, creates.MadeOutside},

@@ -368,14 +368,18 @@ func (m *Registry) Returned(note Ref, sent, returnedAt time.Time) {
 	}
 }
 
-// tryTimes notes how much earlier than its create was sent a note appears to have been made.
+// tryTimes notes how much earlier than its create was sent a note appears to have been made. A time that may be a date
+// alone shows nothing about the next note.
 func (c *Clocks) tryTimes(sent time.Time, note Ref) {
-	c.NoteTimesVerified = true
 	if !c.Known {
+		c.NoteTimesVerified = true
 		return
 	}
-	sentByService := sent.Unix() + c.ServiceAhead
-	c.NotesBackdatedBy = max(c.NotesBackdatedBy, sentByService-note.MadeAt)
+	backdatedBy := sent.Unix() + c.ServiceAhead - note.MadeAt // sent, by the service's clock
+	const tolerance = 2                                       // of two clocks in whole seconds
+	mayBeDateAlone := note.MadeAt%quarterHour == 0 && backdatedBy > tolerance
+	c.NoteTimesVerified = !mayBeDateAlone
+	c.NotesBackdatedBy = max(c.NotesBackdatedBy, backdatedBy)
 }
 
 // Withhold remembers that Create made the note of that id but returned an error instead. The note counts as returned
