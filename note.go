@@ -99,15 +99,16 @@ var flagMembers = [...]string{"content", "transcription", "signed"}
 type flagSet uint8
 
 const (
-	allFlags       flagSet = 1<<len(flagMembers) - 1
-	unreadableFlag flagSet = allFlags + 1 // something else came in the place of a flag
+	allFlags flagSet = 1<<len(flagMembers) - 1
+	// unreadableFlag is set if something else came in the place of a flag, of all flags, or of a time of processing.
+	unreadableFlag flagSet = allFlags + 1
 )
 
 // has reports whether the set contains the flag with this index in flagMembers.
 func (s flagSet) has(flag int) bool { return s&(1<<flag) != 0 }
 
 // normalized returns the set of the note's flags that were sent, as the note keeps it: empty in the usual cases. A flag
-// that cannot be read counts as absent, unless its absence would make the note complete.
+// or a time that cannot be read counts as absent, unless its absence would make the note complete.
 func (s flagSet) normalized(n *ProgressNote) flagSet {
 	hasUnreadable := s&unreadableFlag != 0
 	hasAll := s&allFlags == allFlags
@@ -230,9 +231,15 @@ var noteFields = withTexts(tolerant.Fields[ProgressNote]{
 	"analysis_completed_at":      optionalTime(func(n *ProgressNote) *time.Time { return &n.AnalysisCompletedAt }),
 })
 
-// optionalTime returns the function that reads a time into this field of a note.
+// optionalTime returns the function that reads a time of processing into this field of a note.
 func optionalTime(field func(*ProgressNote) *time.Time) func(*ProgressNote, *jsonscan.Decoder) {
-	return func(n *ProgressNote, d *jsonscan.Decoder) { *field(n) = tolerant.Time(d) }
+	return func(n *ProgressNote, d *jsonscan.Decoder) {
+		passedOver := d.PassedOver
+		*field(n) = tolerant.Time(d)
+		if d.PassedOver > passedOver {
+			n.flagsSent |= unreadableFlag
+		}
+	}
 }
 
 // withTexts adds the functions that read the texts in noteTexts to the fields, and returns them.
@@ -316,21 +323,18 @@ var flagFields = tolerant.Fields[Completion]{
 // sentFields reads the members of a note's Has, and records which of them were sent.
 var sentFields = recordingSent(flagFields)
 
-// recordingSent returns functions that read a note's flags by the given ones, and record which flags were sent and
-// which could not be read. A flag that is null counts as not sent.
+// recordingSent returns functions that read a note's flags by the given ones, and record which flags were sent. A flag
+// that is null or cannot be read counts as not sent.
 func recordingSent(fields tolerant.Fields[Completion]) tolerant.Fields[ProgressNote] {
 	recording := tolerant.Fields[ProgressNote]{}
 	for i, member := range flagMembers {
 		read := fields[member]
 		recording[member] = func(n *ProgressNote, d *jsonscan.Decoder) {
 			isNull := d.Kind() == jsonscan.Null
-			warningsBefore := len(d.Warnings)
+			passedOver := d.PassedOver
 			read(&n.Has, d)
-			switch {
-			case isNull:
-			case len(d.Warnings) > warningsBefore:
-				n.flagsSent |= unreadableFlag
-			default:
+			wasRead := d.PassedOver == passedOver
+			if wasRead && !isNull {
 				n.flagsSent |= 1 << i
 			}
 		}
@@ -342,11 +346,15 @@ func (t *Template) fill(d *jsonscan.Decoder)   { templateFields.Fill(t, &t.Extra
 func (a *AudioInfo) fill(d *jsonscan.Decoder)  { audioFields.Fill(a, &a.Extra.raw, d) }
 func (c *Completion) fill(d *jsonscan.Decoder) { flagFields.Fill(c, &c.Extra.raw, d) }
 
-// fillHas reads the flags, which may be absent, and records which of them were sent.
+// fillHas reads the flags, which may be absent, and records which of them were sent, and whether any could not be read.
 func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
+	passedOver := d.PassedOver
 	tolerant.Optional(d, func() *Completion { return &n.Has }, func(has *Completion, d *jsonscan.Decoder) {
 		sentFields.Fill(n, &has.Extra.raw, d)
 	})
+	if d.PassedOver > passedOver {
+		n.flagsSent |= unreadableFlag
+	}
 }
 
 // errorState reads the text of an error. A value that is not a string is kept as JSON, or is nil if it is empty.

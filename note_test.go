@@ -1120,6 +1120,11 @@ func TestStage_TextsWithoutFlags_AreComplete(t *testing.T) {
 		`"has":{"transcription":false},` + both: stageUploaded,
 		both + `,"has":{"content":false,"transcription":false,"signed":false}`:    stageUploaded,
 		both + `,"has":{"content":"unreadable"}`:                                  stageUploaded,
+		both + `,"has":["transcription"]`:                                         stageUploaded,
+		both + `,"has":"{\"content\":false,\"transcription\":false}"`:             stageUploaded,
+		both + `,"has":false`:                                                     stageUploaded,
+		both + `,"transcription_started_at":1714558272`:                           stageUploaded,
+		both + `,"analysis_started_at":"2024-05-01T10:11:60Z"`:                    stageUploaded,
 		both + `,"has":{"transcription":true}`:                                    stageTranscribed,
 		both + `,"transcription_started_at":"2024-05-01T10:11:12Z"`:               stageTranscribing,
 		both + `,"has":{"content":false},"analysis_started_at":"2024-05-01"`:      stageTranscribing,
@@ -1136,6 +1141,16 @@ func TestStage_TextsWithoutFlags_AreComplete(t *testing.T) {
 		require.NoError(t, json.Unmarshal(stored, &back))
 		assert.Equal(t, want, back.Stage(), "a stored note keeps its stage: %s", stored)
 	}
+}
+
+// A note keeps only few warnings, but all of its unreadable flags count as absent.
+func TestFlags_ManyUnreadableMembers_OmitUnreadableFlags(t *testing.T) {
+	t.Parallel()
+	note := must(get(t, withField(`"team_id":"x","user_id":"x","updated_at":5,
+		"template":{"id":"x","name":5,"description":5},
+		"audio":{"duration":"x","bitrate":"x","size":"x","uploaded_at":5,"expires_at":5,"file_url":5},
+		"has":{"content":true,"signed":"unreadable"}`)))(t)
+	assert.Equal(t, map[string]bool{"content": true}, note.Flags())
 }
 
 // A program without a time may send the beginning of its clock.

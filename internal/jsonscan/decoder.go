@@ -49,8 +49,9 @@ type Decoder struct {
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index of its element
 
-	Warnings []string // about the first values that Warn passed over
-	Zoneless bool     // set by the reader of times: one came without a zone
+	Warnings   []string // about the first values that Warn passed over
+	PassedOver int      // how many values Warn passed over
+	Zoneless   bool     // set by the reader of times: one came without a zone
 }
 
 // New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in

@@ -41,6 +41,7 @@ func (d *Decoder) Warn(want string) {
 		d.FailExpecting(want)
 		return
 	}
+	d.PassedOver++
 	if len(d.Warnings) < maxWarnings {
 		d.Warnings = append(d.Warnings, string(d.mismatch(want, got)))
 	}
