@@ -2401,6 +2401,7 @@ func TestFindCreated_TimeThatStandsForNone_RulesNothingOut(t *testing.T) {
 	t.Parallel()
 	for _, made := range []string{
 		"1970-01-01 00:00:00", "1970-01-01T00:00:00.000000Z", "0001-01-01T00:00:00+01:00", "1900-01-01T00:00:00",
+		"9999-12-31 23:59:59", "9999-12-31T23:59:59Z", "2000-01-09T00:00:01Z", // later than now
 	} {
 		timedSubtest(t, made, func(t *testing.T) {
 			s, client, lost := loseVisit(t)

@@ -99,13 +99,14 @@ type Window struct{ Sent, Settled int64 }
 // InFuture reports whether the create was sent in the future, by our clock or by the service's.
 func (w Window) InFuture(c Clocks) bool { return w.Sent > c.Now || w.Sent > c.Now+c.ServiceAhead }
 
-// Compare compares a note's time of creation, by the service's clock, with the window. A note without one counts as
-// MadeSince.
+// Compare compares a note's time of creation, by the service's clock, with the window. A note without one, or with one
+// in the future, counts as MadeSince.
 func (w Window) Compare(created time.Time, c Clocks) Made {
-	if created.IsZero() {
+	made := created.Unix()
+	isInFuture := made > c.Now+max(c.ServiceAhead, 0)+slack // so it is not the time of creation
+	if created.IsZero() || isInFuture {
 		return MadeSince
 	}
-	made := created.Unix()
 	sent := w.Sent + c.ServiceAhead + c.FurtherAheadWhenSent // by the service's clock
 	tolerance := max(c.NotesBackdatedBy, c.AheadUncertainty) // the note may appear older than it is by either
 	switch {

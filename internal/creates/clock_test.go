@@ -178,10 +178,14 @@ func TestWindowCompare_TimeOfSending_Decides(t *testing.T) {
 		{"a day later: a local time", day, same, creates.MadeSince},
 		{"26 hours after it settled", 10*time.Minute + 26*hour, same, creates.MadeSince},
 		{"longer after it settled", 10*time.Minute + 26*hour + time.Second, same, creates.MadeOutside},
+		{"26 hours in the future", 3*day + 26*hour, same, creates.MadeOutside},
+		{"longer in the future", 3*day + 26*hour + time.Second, same, creates.MadeSince},
+		{"longer, service further ahead", 3*day + 26*hour + time.Second, ahead(hour), creates.MadeOutside},
 		{"longer, service ahead", 10*time.Minute + 27*hour, ahead(hour), creates.MadeSince},
 		{"longer, service ahead no more", 10*time.Minute + 27*hour, moved(hour), creates.MadeSince},
 		{"longer, service behind", 10*time.Minute + 26*hour + time.Second, ahead(-hour), creates.MadeOutside},
 	} {
+		tc.clocks.Now = noon.Add(3 * day).Unix()
 		assert.Equal(t, tc.want, window.Compare(noon.Add(tc.after), tc.clocks), tc.name)
 	}
 	assert.Equal(t, creates.MadeSince, window.Compare(time.Time{}, same), "a note without a time may be of any")
