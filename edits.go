@@ -19,7 +19,8 @@ import (
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts (except CRLF
 // and LF), flags, patient and updated_at. The note is read first. If it differs, nothing is sent and the error is a
-// [*ConflictError] with the current note. Read the note with Get: rows of a list may omit texts, and then differ.
+// [*ConflictError] with the current note. If a text of it cannot be read, the error matches [ErrUnexpectedResponse].
+// Read the note with Get: rows of a list may omit texts, and then differ.
 //
 // The service has no conditional requests, so a change between that read and the write cannot be prevented. The note
 // that the write returns is also compared. If it names another patient, or has other texts, other flags or an earlier
@@ -142,6 +143,10 @@ func runEdit[T any](
 		if err != nil {
 			return nil, err
 		}
+		if e.beforeResponse.textUnread {
+			const detail = "nothing was sent: a text of the note cannot be read, so it cannot be compared"
+			return nil, &callError{op: op, detail: detail, causes: []error{ErrUnexpectedResponse}}
+		}
 		if e.before.Version() != call.options.version {
 			return nil, e.conflict(e.before, "nothing was sent: the note is not what was read; read it again", nil)
 		}
@@ -182,7 +187,8 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		detail := "not retried, because the note cannot be read: " + redact.Cause(err)
 		return &callError{op: e.op, detail: detail, causes: []error{lost.Err, err}}
 	}
-	if mayHaveActed && e.isAppliedTo(current) {
+	lacksText := e.op == updateNote && response.textUnread // it looks empty
+	if mayHaveActed && !lacksText && e.isAppliedTo(current) {
 		e.earlierResult = current
 		e.zoneless = response.zoneless
 		return errAlreadyDone
@@ -200,7 +206,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 // compares the versions. Without one, it compares updated_at with then; the response shows the service's clock.
 func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Response) bool {
 	if e.hasCondition() {
-		return current.Version() != e.options.version
+		return current.Version() != e.options.version || response.textUnread
 	}
 	if e.isOfEarlierEdit(current) {
 		return false

@@ -202,6 +202,67 @@ func TestUpdate_TimeThatStandsForNone_MayBeAChange(t *testing.T) {
 	}
 }
 
+// A text in an unknown form looks empty, so another one would look the same.
+func TestIfUnchanged_TextThatCannotBeRead_SendsNothing(t *testing.T) {
+	t.Parallel()
+	timedSubtests(t, named("update", "sign", "delete"), func(t *testing.T, edit string) {
+		analysis, writes := "what was read", 0
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet {
+				writes++
+			}
+			const note = `{"id":9,"name":"n","analysis":{"plan":%q},"has":{"content":true,"transcription":true}}`
+			return madeResponse(r, http.StatusOK, fmt.Sprintf(note, analysis)), nil
+		})
+		read := must(client.Notes.Get(t.Context(), 9))(t)
+		analysis = "the clinician's words"
+		err := edits()[edit](t.Context(), client, clinicaldoc.IfUnchanged(read))
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Zero(t, writes)
+	})
+}
+
+// A text that came after the lost attempt, in an unknown form, is a change.
+func TestIfUnchanged_UnreadableTextAfterALostResponse_IsAConflict(t *testing.T) {
+	t.Parallel()
+	timedSubtest(t, "an object", func(t *testing.T) {
+		analysis, writes := `""`, 0
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			const note = `{"id":9,"name":"n","analysis":%s}`
+			if r.Method == http.MethodGet {
+				return madeResponse(r, http.StatusOK, fmt.Sprintf(note, analysis)), nil
+			}
+			writes++
+			analysis = `{"plan":"the clinician's words"}`
+			return madeResponse(r, http.StatusBadGateway, `{}`), nil
+		})
+		read := must(client.Notes.Get(t.Context(), 9))(t)
+		_, err := client.Notes.Update(t.Context(), 9, updateParams{Name: new("ours")}, clinicaldoc.IfUnchanged(read))
+		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+		assert.Equal(t, 1, writes)
+	})
+}
+
+// A text in an unknown form looks empty, but has not been emptied.
+func TestUpdate_EmptiedTextThatCannotBeRead_IsRetried(t *testing.T) {
+	t.Parallel()
+	timedSubtest(t, "an object", func(t *testing.T) {
+		writes := 0
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			const note = `{"id":9,"name":"n","analysis":%s,"updated_at":"1999-12-01T10:11:12Z"}`
+			if r.Method == http.MethodGet {
+				return madeResponse(r, http.StatusOK, fmt.Sprintf(note, `{"plan":"words"}`)), nil
+			}
+			if writes++; writes == 1 {
+				return madeResponse(r, http.StatusBadGateway, `{}`), nil
+			}
+			return madeResponse(r, http.StatusOK, fmt.Sprintf(note, `""`)), nil
+		})
+		must(client.Notes.Update(t.Context(), 9, updateParams{Analysis: new("")}))(t)
+		assert.Equal(t, 2, writes)
+	})
+}
+
 // An update counts as carried out only if the note has each text that was sent, an emptied one too.
 func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 	t.Parallel()

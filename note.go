@@ -249,7 +249,13 @@ func withTexts(fields tolerant.Fields[ProgressNote]) tolerant.Fields[ProgressNot
 		if text.required {
 			read = tolerant.RequiredText
 		}
-		fields[text.member] = func(n *ProgressNote, d *jsonscan.Decoder) { read(d, n.texts()[i]) }
+		fields[text.member] = func(n *ProgressNote, d *jsonscan.Decoder) {
+			passedOver := d.PassedOver
+			read(d, n.texts()[i])
+			if d.PassedOver > passedOver {
+				d.TextUnread = true
+			}
+		}
 	}
 	return fields
 }

@@ -484,13 +484,15 @@ func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, erro
 	}
 }
 
-// fillNote reads a note by its fill. It adds the note to the audit, and keeps whether a time came without a zone.
+// fillNote reads a note by its fill. It adds the note to the audit, and keeps whether a time came without a zone, or a
+// text could not be read.
 func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 	n.fill(d)
 	s.options.trail.addNote(n, s.requestID)
 	s.zoneless = d.Zoneless
 	if s.options.response != nil {
 		s.options.response.zoneless = d.Zoneless
+		s.options.response.textUnread = d.TextUnread
 	}
 }
 

@@ -23,7 +23,8 @@ type Response struct {
 	Attempts   int         // how often the request was sent
 	Body       []byte      // the body as it was received; it contains patient data
 
-	zoneless bool // a time in the body has no zone
+	zoneless   bool // a time in the body has no zone
+	textUnread bool // a text of a note in the body could not be read
 }
 
 // RateLimit holds the values of the X-RateLimit headers. If Limit is 0, the service sent none, and Remaining has no

@@ -52,6 +52,7 @@ type Decoder struct {
 	Warnings   []string // about the first values that Warn passed over
 	PassedOver int      // how many values Warn passed over
 	Zoneless   bool     // set by the reader of times: one came without a zone
+	TextUnread bool     // set by the reader of a note's texts: one could not be read
 }
 
 // New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in
