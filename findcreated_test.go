@@ -2370,6 +2370,29 @@ func TestFindCreated_DateAlone_RulesNothingOut(t *testing.T) {
 	}
 }
 
+// A service may use the ID of a deleted note again on the same day. A date alone does not show which note it is.
+func TestFindCreated_IDUsedAgainOnTheSameDate_ExplainsNothing(t *testing.T) {
+	t.Parallel()
+	for _, date := range []string{"2000-01-01", "2000-01-01T00:00:00Z", "2000-01-02"} {
+		timedSubtest(t, date, func(t *testing.T) {
+			time.Sleep(time.Hour) // since midnight of the year 2000
+			s := newFakeService(t)
+			client := s.client()
+			const row = `{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`
+			note := fmt.Sprintf(row, date)
+			s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+				return s.respond(r, http.StatusCreated, note), nil
+			}
+			must(client.Notes.Create(t.Context(), visitOf(otherSound)))(t) // somebody deletes this note
+			s.post = nil
+			time.Sleep(time.Hour)
+			lost := lose(t, client, visit())
+			s.list = func(_ []string, r *http.Request) string { return numbered([]string{note}, r) }
+			findWith(t, client, lost, findParams{WithoutAudio: true}).is(mayBeIt, 0)
+		})
+	}
+}
+
 // A date alone may come with a zone, so it looks like a time. A create at the beginning of a day shows no difference.
 func TestFindCreated_DateAloneWithAZone_RulesNothingOut(t *testing.T) {
 	t.Parallel()

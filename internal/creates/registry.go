@@ -152,6 +152,8 @@ type returned struct {
 	returnedAt time.Time
 	deleted    bool
 	withheld   bool // Create returned an error instead of the note
+	// mayBeDateAlone is set if the note's time may be a date alone, which another note with its ID may have too.
+	mayBeDateAlone bool
 }
 
 // NewRegistry returns an empty registry.
@@ -346,7 +348,8 @@ func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 	}
 	sentAfter := sent.Sub(r.returnedAt)
 	// Somebody may have deleted the returned note, and c may have made one with its ID; see replacedWithin.
-	mayBeReplaced := note.MadeAt > r.note.MadeAt && sentAfter > 0 && sentAfter < replacedWithin
+	isLater := note.MadeAt > r.note.MadeAt && sentAfter < replacedWithin
+	mayBeReplaced := sentAfter > 0 && (isLater || r.mayBeDateAlone)
 	return !mayBeReplaced
 }
 
@@ -355,13 +358,14 @@ func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 func (m *Registry) Returned(note Ref, sent, returnedAt time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	mayBeDateAlone := false
 	if note.MadeAt != 0 {
-		m.clocks.tryTimes(sent, note)
+		mayBeDateAlone = m.clocks.tryTimes(sent, note)
 	}
 	if m.returned[note.ID] == nil {
 		m.returnedIDs = append(m.returnedIDs, note.ID)
 	}
-	m.returned[note.ID] = &returned{note: note, returnedAt: returnedAt}
+	m.returned[note.ID] = &returned{note: note, returnedAt: returnedAt, mayBeDateAlone: mayBeDateAlone}
 	if len(m.returnedIDs) > MaxRemembered {
 		delete(m.returned, m.returnedIDs[0])
 		m.returnedIDs = m.returnedIDs[1:]
@@ -369,17 +373,19 @@ func (m *Registry) Returned(note Ref, sent, returnedAt time.Time) {
 }
 
 // tryTimes notes how much earlier than its create was sent a note appears to have been made. A time that may be a date
-// alone shows nothing about the next note.
-func (c *Clocks) tryTimes(sent time.Time, note Ref) {
+// alone shows nothing about the next note; tryTimes reports whether it is such a time.
+func (c *Clocks) tryTimes(sent time.Time, note Ref) (mayBeDateAlone bool) {
 	if !c.Known {
 		c.NoteTimesVerified = true
-		return
+		return false
 	}
 	backdatedBy := sent.Unix() + c.ServiceAhead - note.MadeAt // sent, by the service's clock
 	const tolerance = 2                                       // of two clocks in whole seconds
-	mayBeDateAlone := note.MadeAt%quarterHour == 0 && backdatedBy > tolerance
+	differs := max(backdatedBy, -backdatedBy) > tolerance
+	mayBeDateAlone = note.MadeAt%quarterHour == 0 && differs
 	c.NoteTimesVerified = !mayBeDateAlone
 	c.NotesBackdatedBy = max(c.NotesBackdatedBy, backdatedBy)
+	return mayBeDateAlone
 }
 
 // Withhold remembers that Create made the note of that id but returned an error instead. The note counts as returned
