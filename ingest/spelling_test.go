@@ -163,7 +163,7 @@ func TestRun_KeyInTwoSpellings_MakesOneNote(t *testing.T) {
 	}
 }
 
-// A journal of an earlier version has the hash of a decomposed name. A run continues with that entry, whichever spelling
+// A journal of an earlier version has the hash of a decomposed name. A run continues with that entry, whatever spelling
 // the name has now.
 func TestRun_JournalWithEarlierKey_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()

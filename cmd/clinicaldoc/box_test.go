@@ -47,7 +47,8 @@ func TestBox_OtherCommands_CanUseIt(t *testing.T) {
 	said, err := second.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, 1, second.ProcessState.ExitCode())
-	assert.Regexp(t, `^clinicaldoc: cannot listen on 127.0.0.1:\d+: .*\n  do: end the program that uses this address, .*-addr\n$`, string(said))
+	wanted := `^clinicaldoc: cannot listen on 127.0.0.1:\d+: .*\n  do: end the program that uses this address, .*-addr\n$`
+	assert.Regexp(t, wanted, string(said))
 
 	require.NoError(t, box.Process.Signal(syscall.SIGINT))
 	_, _ = bufio.NewReader(out).WriteTo(&strings.Builder{})

@@ -67,7 +67,8 @@ func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.
 	if err != nil {
 		return errors.Join(err, seen.Save()) // what came before it is done
 	}
-	_, _ = fmt.Fprintf(out, "%d new, %d changed, %d gone\n", counts[snapshot.New], counts[snapshot.Changed], counts[snapshot.Gone])
+	_, _ = fmt.Fprintf(out, "%d new, %d changed, %d gone\n",
+		counts[snapshot.New], counts[snapshot.Changed], counts[snapshot.Gone])
 	return seen.Save()
 }
 
@@ -79,7 +80,8 @@ const (
 // errBehind means that a note was read in an older state than its row of the list, or not found. A service may read
 // lists and notes from different copies of its data, of which one lags. Or the note was deleted just now, and the next
 // list lacks it.
-var errBehind = errors.New("the list shows a note that the service does not find, or has only in an older version: run this again later")
+var errBehind = errors.New(
+	"the list shows a note that the service does not find, or has only in an older version: run this again later")
 
 // mirror brings the files up to date, and counts what it did. A change at which it fails comes again with the next run.
 func mirror(
@@ -125,8 +127,8 @@ func prepare(folder string, begun bool) error {
 	return err
 }
 
-// filesIn returns the files of the folder whose names match the pattern. Only the names are matched: filepath.Glob would
-// also read the brackets in the name of a folder such as "notes [2026]" as a pattern, and find nothing.
+// filesIn returns the files of the folder whose names match the pattern. Only the names are matched. In a folder such as
+// "notes [2026]", filepath.Glob would find nothing, because it reads the brackets as a pattern too.
 func filesIn(folder, pattern string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -126,7 +126,8 @@ func TestRun_FolderWithBrackets_LeavesNothingBehind(t *testing.T) {
 	require.NoError(t, os.WriteFile(foreign, []byte("{}\n"), 0o600))
 	require.ErrorContains(t, run(t.Context(), srv.Client(), folder, new(bytes.Buffer)), "name another")
 
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "notes.snapshot"), nil, 0o600)) // as a killed first run leaves it
+	// A killed first run leaves it so.
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "notes.snapshot"), nil, 0o600))
 	incomplete := filepath.Join(folder, ".part-1")
 	require.NoError(t, os.WriteFile(incomplete, []byte("synthetic transcription"), 0o600))
 	require.NoError(t, run(t.Context(), srv.Client(), folder, new(bytes.Buffer)))

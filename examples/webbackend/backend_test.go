@@ -179,7 +179,8 @@ func TestEachActsInTheirOwnName(t *testing.T) {
 func TestChange_AnotherClinicianLoggedInSince_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.second.ID, Analysis: "draft"}))
+	draft := clinicaldoctest.Note{PatientID: 7, UserID: w.second.ID, Analysis: "draft"}
+	path := fmt.Sprint("/notes/", w.srv.AddNote(draft))
 	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
 	page := w.ask(first, "GET", path, "", "")
 	require.Equal(t, 200, page.Code)

@@ -134,7 +134,10 @@ var answers = []answer{
 	{errNoVersion, http.StatusPreconditionRequired, "The page does not say which version it shows. Open the note again."},
 	{errNoText, http.StatusBadRequest, "The text did not arrive, or is too long. Nothing was saved."},
 	{errNoPatient, http.StatusConflict, "The service does not say whose note this is. It was not signed."},
-	{errOtherUser, http.StatusConflict, "Nothing was saved: the page showed another user. The top of the page now shows as whom you are logged in."},
+	{
+		errOtherUser, http.StatusConflict,
+		"Nothing was saved: the page showed another user. The top of the page now shows who is logged in.",
+	},
 	{errSigned, http.StatusConflict, "The note is already signed. Nothing was saved."},
 	{clinicaldoc.ErrOutcomeUnknown, http.StatusBadGateway, "It may be done. Open the note in another tab and check."},
 	{clinicaldoc.ErrNoteIncomplete, http.StatusConflict, "The note is not complete yet."},

@@ -58,7 +58,8 @@ func openAuditTrail(path string) (*auditTrail, error) {
 	return trail, nil
 }
 
-// isAuditFile reports whether the path is that of --audit, or another name of the same file. The file may not exist yet.
+// isAuditFile reports whether the path is that of --audit, or another name of the same file. The file may not exist
+// yet.
 func (e *Env) isAuditFile(path string) bool {
 	if e.auditPath == "" {
 		return false

@@ -53,8 +53,8 @@ type partLine struct {
 }
 
 // settled is the least time between the last change of a note and its reading after which an equal updated_at means
-// an equal note. The time of the change may be a date alone, of any place, which is up to 36 hours before the change. It
-// may also be in whole seconds, or by another clock.
+// an equal note. The time of the change may be a date alone, of any place, which is up to 36 hours before the change.
+// It may also be in whole seconds, or by another clock.
 const settled = 48 * time.Hour
 
 // checkTarget refuses to put a file in the place of something else.

@@ -71,7 +71,8 @@ func TestPart_CutLine_IsDropped(t *testing.T) {
 	part = partOf(t, target)
 	assert.True(t, part.has(exportRow{1, changed}))
 	assert.False(t, part.has(exportRow{2, changed}))
-	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed, Name: "x"}, changed.Add(7*24*time.Hour)))
+	note := &clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed, Name: "x"}
+	require.NoError(t, part.add(note, changed.Add(7*24*time.Hour)))
 	written, err := part.finish([]exportRow{{2, changed}, {1, changed}}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 2, written)
