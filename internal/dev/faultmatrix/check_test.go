@@ -39,6 +39,9 @@ func checkAttempts(v *verdict, p promise, w *world, err error) {
 	times := w.targetTimes()
 	traffic := w.soFar()
 	v.within("attempts", traffic.attemptsOf(w.op), attempts)
+	if len(v.broken) > 0 {
+		v.describe(traffic.attempts)
+	}
 	if w.fault.frames == nil {
 		v.within("requests on the wire", len(times), requests)
 	}
@@ -50,6 +53,14 @@ func checkAttempts(v *verdict, p promise, w *world, err error) {
 	if last := len(times) - 1; w.asked > 0 && err == nil && last > 0 {
 		waited := times[last].Sub(times[last-1])
 		v.check(waited >= w.asked, "it came back after %v, asked to wait %v", waited, w.asked)
+	}
+}
+
+// describe adds the attempts to what is reported.
+func (v *verdict) describe(attempts []clinicaldoc.Attempt) {
+	const text = "attempt %d took %v, sent %d bytes, status %d: %v"
+	for _, a := range attempts {
+		v.broken = append(v.broken, fmt.Sprintf(text, a.Number, a.Duration, a.BytesSent, a.StatusCode, a.Err))
 	}
 }
 
