@@ -127,8 +127,8 @@ func prepare(folder string, begun bool) error {
 	return err
 }
 
-// filesIn returns the files of the folder whose names match the pattern. Only the names are matched. In a folder such as
-// "notes [2026]", filepath.Glob would find nothing, because it reads the brackets as a pattern too.
+// filesIn returns the files of the folder whose names match the pattern. Only the names are matched. In a folder such
+// as "notes [2026]", filepath.Glob would find nothing, because it reads the brackets as a pattern too.
 func filesIn(folder, pattern string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
